@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -55,15 +56,15 @@ type ActionDecision struct {
 
 func actionName(v NotedAction) string { return v.RunID + "/" + v.Key }
 
-func actionRoutes(s Actions) []Route {
-	return []Route{
-		listAll("/actions", "List the open actions of all runs.", after, actionName, func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), allRuns) }),
-		listAll("/runs/{id}/actions", "List the actions that skills of a run requested without waiting for them.", after, actionName,
-			func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), idOf(r)) }),
-		post(Operator, "/runs/{id}/actions", "Decide about an open action; an approved push is performed.",
+func actionRoutes(s Actions) []route.Route {
+	return []route.Route{
+		route.ListAll("/actions", "List the open actions of all runs.", route.After, actionName, func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), allRuns) }),
+		route.ListAll("/runs/{id}/actions", "List the actions that skills of a run requested without waiting for them.", route.After, actionName,
+			func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), route.ID(r)) }),
+		route.Post(route.Operator, "/runs/{id}/actions", "Decide about an open action; an approved push is performed.",
 			func(r *http.Request, in ActionDecision) (NotedAction, error) {
-				in.By = requesterOf(r.Context(), in.By)
-				return s.DecideAction(r.Context(), idOf(r), in)
+				in.By = route.Requester(r.Context(), in.By)
+				return s.DecideAction(r.Context(), route.ID(r), in)
 			}),
 	}
 }

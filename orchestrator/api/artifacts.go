@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/artifact"
 )
 
@@ -21,11 +22,11 @@ type Artifacts interface {
 	Products(ctx context.Context, q ProductQuery) ([]artifact.Product, error)
 }
 
-func artifactRoutes(s Artifacts) []Route {
-	return []Route{
+func artifactRoutes(s Artifacts) []route.Route {
+	return []route.Route{
 		productsRoute(s),
-		raw[empty](Viewer, http.MethodGet, "/runs/{id}/artifact", "Read a file that a run declared.", mediaBytes, func(w http.ResponseWriter, r *http.Request) {
-			content, err := s.Artifact(r.Context(), idOf(r), r.FormValue("ref"))
+		route.Raw[route.Bytes](route.Viewer, http.MethodGet, "/runs/{id}/artifact", "Read a file that a run declared.", mediaBytes, func(w http.ResponseWriter, r *http.Request) {
+			content, err := s.Artifact(r.Context(), route.ID(r), r.FormValue("ref"))
 			if err != nil {
 				exchange.Fail(w, err)
 				return
@@ -35,7 +36,7 @@ func artifactRoutes(s Artifacts) []Route {
 			if _, err := io.Copy(w, content); err != nil {
 				panic(http.ErrAbortHandler) // the client must not take this for the file's end
 			}
-		}, Param{"ref", "string", "the name that the run gave the file"}),
+		}, route.String("ref", "the name that the run gave the file")),
 	}
 }
 
@@ -55,15 +56,15 @@ type ProductQuery struct {
 	Limit                   int    // 0 is 100
 }
 
-func productsRoute(s Artifacts) Route {
-	return list("/artifacts", "List artifacts of all runs, the newest first.", before, artifact.Product.Name, func(r *http.Request, p exchange.Page) ([]artifact.Product, error) {
+func productsRoute(s Artifacts) route.Route {
+	return route.List("/artifacts", "List artifacts of all runs, the newest first.", route.Before, artifact.Product.Name, func(r *http.Request, p exchange.Page) ([]artifact.Product, error) {
 		return s.Products(r.Context(), ProductQuery{Kind: r.FormValue("kind"), Run: r.FormValue("run"), Intent: r.FormValue("intent"), Repo: r.FormValue("repo"), Before: p.Last, Limit: p.Limit})
-	}, Param{"kind", "string", "branch, commit, file, pull_request, issue, or as declared; junit or sarif for files that are such reports"}, Param{"run", "string", "only those of a run"},
-		Param{"intent", "string", "only those of an intent"}, Param{"repo", "string", "only those of runs on a repository"})
+	}, route.String("kind", "branch, commit, file, pull_request, issue, or as declared; junit or sarif for files that are such reports"), route.String("run", "only those of a run"),
+		route.String("intent", "only those of an intent"), route.String("repo", "only those of runs on a repository"))
 }
 
 // Products lists artifacts of all runs, the newest first.
 func (c RunCalls) Products(ctx context.Context, q ProductQuery) ([]artifact.Product, error) {
-	query := queryOf("kind", q.Kind, "run", q.Run, "intent", q.Intent, "repo", q.Repo, "limit", strconv.Itoa(cmp.Or(q.Limit, exchange.UsualLimit)), before, q.Before)
+	query := queryOf("kind", q.Kind, "run", q.Run, "intent", q.Intent, "repo", q.Repo, "limit", strconv.Itoa(cmp.Or(q.Limit, exchange.UsualLimit)), route.Before, q.Before)
 	return callList[artifact.Product](ctx, c.connection, Root+"/artifacts", query)
 }

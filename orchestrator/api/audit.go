@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -17,12 +18,12 @@ type Audit interface {
 	AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error
 }
 
-func auditRoutes(s Audit) []Route {
-	return []Route{raw[audit.Entry](Viewer, http.MethodGet, "/audit", "Stream the entries of the audit log, the oldest first. The sequence number of the last one is that after which the next page begins.", exchange.MediaLines, func(w http.ResponseWriter, r *http.Request) {
+func auditRoutes(s Audit) []route.Route {
+	return []route.Route{route.Raw[audit.Entry](route.Viewer, http.MethodGet, "/audit", "Stream the entries of the audit log, the oldest first. The sequence number of the last one is that after which the next page begins.", exchange.MediaLines, func(w http.ResponseWriter, r *http.Request) {
 		exchange.Stream(w, r, 1000, func(after lattice.Seq, line func(any) error) error {
 			return s.AuditEntries(r.Context(), r.FormValue("subject"), uint64(after), func(e audit.Entry) error { return line(e) })
 		})
-	}, Param{"subject", "string", "only those of a subject, such as run:ID"}, Param{"after", "integer", "only those behind this one"}, Param{"limit", "integer", "at most so many, by default 1000; 0 is all"})}
+	}, route.String("subject", "only those of a subject, such as run:ID"), route.Int("after", "only those behind this one"), route.Int("limit", "at most so many, by default 1000; 0 is all"))}
 }
 
 // AuditEntries calls yield for the entries of a subject of the audit log, "" for all.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/worker"
 )
@@ -115,28 +116,28 @@ type WorkerRequest struct {
 	Commit string `json:"commit_sha,omitempty"` // default: the present one of the repository
 }
 
-func boardRoutes(s Boards) []Route {
-	of := Param{"board", "string", "the name of a board"}
-	return []Route{
-		listAll("/boards", "List the boards.", after, func(v BoardView) string { return v.Name }, func(r *http.Request) ([]BoardView, error) { return s.ListBoards(r.Context()) }),
-		list("/tasks", "List tasks, the oldest first.", after, func(v TaskView) string { return v.ID }, func(r *http.Request, p exchange.Page) ([]TaskView, error) {
+func boardRoutes(s Boards) []route.Route {
+	of := route.String("board", "the name of a board")
+	return []route.Route{
+		route.ListAll("/boards", "List the boards.", route.After, func(v BoardView) string { return v.Name }, func(r *http.Request) ([]BoardView, error) { return s.ListBoards(r.Context()) }),
+		route.List("/tasks", "List tasks, the oldest first.", route.After, func(v TaskView) string { return v.ID }, func(r *http.Request, p exchange.Page) ([]TaskView, error) {
 			return s.Tasks(r.Context(), TaskQuery{Board: r.FormValue("board"), Status: r.FormValue("status"), Label: r.FormValue("label"), Assigned: r.FormValue("assigned"), All: exchange.IsSet(r, "all"), After: p.Last, Limit: p.Limit})
-		}, of, Param{"status", "string", "only those in a status"}, Param{"label", "string", "only those with a label"}, Param{"assigned", "string", "only those assigned to an actor"},
-			Param{"all", "boolean", "also those that are done or cancelled"}),
-		get("/tasks/{id}", "Return a task with its history.", func(r *http.Request) (TaskDetail, error) {
+		}, of, route.String("status", "only those in a status"), route.String("label", "only those with a label"), route.String("assigned", "only those assigned to an actor"),
+			route.Bool("all", "also those that are done or cancelled")),
+		route.Get("/tasks/{id}", "Return a task with its history.", func(r *http.Request) (TaskDetail, error) {
 			return s.Task(r.Context(), r.FormValue("board"), r.PathValue("id"))
 		}, of),
-		acceptKey(post(Operator, "/tasks", "Create a task, or return the one that the key created before.", func(r *http.Request, in TaskRequest) (TaskView, error) {
-			in.Key = keyOf(r, in.Key)
+		route.AcceptKey(route.Post(route.Operator, "/tasks", "Create a task, or return the one that the key created before.", func(r *http.Request, in TaskRequest) (TaskView, error) {
+			in.Key = route.Key(r, in.Key)
 			return s.CreateTask(r.Context(), r.FormValue("board"), in)
 		}, of)),
-		post(Operator, "/tasks/{id}", "Move, assign or comment on a task. The rules of the board decide about a move.", func(r *http.Request, in TaskChange) (TaskView, error) {
+		route.Post(route.Operator, "/tasks/{id}", "Move, assign or comment on a task. The rules of the board decide about a move.", func(r *http.Request, in TaskChange) (TaskView, error) {
 			return s.ChangeTask(r.Context(), r.FormValue("board"), r.PathValue("id"), in)
 		}, of),
-		listAll("/workers", "List the workers of a board.", after, func(v WorkerView) string { return v.Board + "/" + v.Name }, func(r *http.Request) ([]WorkerView, error) { return s.Workers(r.Context(), r.FormValue("board")) }, of),
-		listAll("/queue", "List the requests for workers, the oldest first.", after, func(v worker.Request) string { return v.ID }, func(r *http.Request) ([]worker.Request, error) { return s.Queue(r.Context(), r.FormValue("board")) }, of),
-		acceptKey(post(Admin, "/queue", "Ask for a worker to run on a task, or return the request that the key made before.", func(r *http.Request, in WorkerRequest) (worker.Request, error) {
-			in.Key = keyOf(r, in.Key)
+		route.ListAll("/workers", "List the workers of a board.", route.After, func(v WorkerView) string { return v.Board + "/" + v.Name }, func(r *http.Request) ([]WorkerView, error) { return s.Workers(r.Context(), r.FormValue("board")) }, of),
+		route.ListAll("/queue", "List the requests for workers, the oldest first.", route.After, func(v worker.Request) string { return v.ID }, func(r *http.Request) ([]worker.Request, error) { return s.Queue(r.Context(), r.FormValue("board")) }, of),
+		route.AcceptKey(route.Post(route.Admin, "/queue", "Ask for a worker to run on a task, or return the request that the key made before.", func(r *http.Request, in WorkerRequest) (worker.Request, error) {
+			in.Key = route.Key(r, in.Key)
 			return s.RequestWorker(r.Context(), r.FormValue("board"), in)
 		}, of)),
 	}
@@ -144,7 +145,7 @@ func boardRoutes(s Boards) []Route {
 
 // Query returns q as the query of an address.
 func (q TaskQuery) Query() url.Values {
-	return queryOf("board", q.Board, "status", q.Status, "label", q.Label, "assigned", q.Assigned, after, q.After, "all", formatSet(q.All), "limit", formatSet(max(q.Limit, 0)))
+	return queryOf("board", q.Board, "status", q.Status, "label", q.Label, "assigned", q.Assigned, route.After, q.After, "all", formatSet(q.All), "limit", formatSet(max(q.Limit, 0)))
 }
 
 // Wants reports whether q selects a task.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/budget"
 )
 
@@ -34,14 +35,14 @@ type BudgetView struct {
 	Rules map[budget.Unit]string `json:"rules,omitempty"`
 }
 
-func budgetRoutes(s Budgets) []Route {
-	return []Route{
-		listAll("/budgets", "List the budgets of a run; without one those of today, of repositories and of calls that have not ended.", after, func(v BudgetView) string { return string(v.Scope) },
+func budgetRoutes(s Budgets) []route.Route {
+	return []route.Route{
+		route.ListAll("/budgets", "List the budgets of a run; without one those of today, of repositories and of calls that have not ended.", route.After, func(v BudgetView) string { return string(v.Scope) },
 			func(r *http.Request) ([]BudgetView, error) {
 				return s.Budgets(r.Context(), r.FormValue("run"), exchange.IsSet(r, "all"))
-			}, Param{"run", "string", "only those of a run"}, Param{"all", "boolean", "those of other days and of ended calls as well"}),
-		acceptKey(post(Admin, "/budgets/raise", "Raise the limits of a scope by an amount.", func(r *http.Request, in RaiseRequest) (BudgetView, error) {
-			in.Key = keyOf(r, in.Key)
+			}, route.String("run", "only those of a run"), route.Bool("all", "those of other days and of ended calls as well")),
+		route.AcceptKey(route.Post(route.Admin, "/budgets/raise", "Raise the limits of a scope by an amount.", func(r *http.Request, in RaiseRequest) (BudgetView, error) {
+			in.Key = route.Key(r, in.Key)
 			return s.RaiseBudget(r.Context(), in)
 		})),
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/api/route"
 )
 
 // Candidate is one of several attempts at the same work, side by side: an item of a MAP with a copy of the sprite.
@@ -30,10 +32,10 @@ type CandidateTests struct {
 	Failed int    `json:"failed"`
 }
 
-func candidateRoutes(s Review) []Route {
-	return []Route{
-		listAll("/runs/{id}/candidates", "List the attempts that a run makes side by side, each in a copy of the sprite.", after, func(v Candidate) string { return strconv.Itoa(v.Try) },
-			func(r *http.Request) ([]Candidate, error) { return s.Candidates(r.Context(), idOf(r)) }),
+func candidateRoutes(s Review) []route.Route {
+	return []route.Route{
+		route.ListAll("/runs/{id}/candidates", "List the attempts that a run makes side by side, each in a copy of the sprite.", route.After, func(v Candidate) string { return strconv.Itoa(v.Try) },
+			func(r *http.Request) ([]Candidate, error) { return s.Candidates(r.Context(), route.ID(r)) }),
 	}
 }
 

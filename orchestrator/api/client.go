@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/api/wire"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -45,6 +46,16 @@ type StoreCalls struct{ *connection }
 
 // connection sends requests to the leader.
 type connection = wire.Connection
+
+// Root is the path below which the interface lies.
+const Root = route.Root
+
+// settleRoot is the path below which two processes of any versions settle who leads; see Hello. The rest of the interface
+// may move.
+const settleRoot = "/v1"
+
+// paramOutline asks for an outline.
+const paramOutline = "outline"
 
 // Base is the URL under which a leader's socket is addressed.
 const Base = wire.Base
@@ -103,7 +114,7 @@ func path(segments ...string) string {
 	for _, s := range segments {
 		switch s = url.PathEscape(s); s {
 		case "":
-			s = latest
+			s = route.Latest
 		case ".", "..":
 			s = strings.ReplaceAll(s, ".", "%2E") // not a way up
 		}

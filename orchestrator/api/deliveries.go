@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api/route"
 )
 
 // Deliveries lists the webhooks that code hosts sent.
@@ -28,11 +30,11 @@ type DeliveryView struct {
 	Outcome    string    `json:"outcome,omitempty"`
 }
 
-func deliveryRoutes(s Deliveries) []Route {
-	return []Route{
-		listAll("/deliveries", "List the last 1000 deliveries of code hosts, the newest first.", before, func(v DeliveryView) string { return v.Forge + "/" + v.ID }, func(r *http.Request) ([]DeliveryView, error) {
+func deliveryRoutes(s Deliveries) []route.Route {
+	return []route.Route{
+		route.ListAll("/deliveries", "List the last 1000 deliveries of code hosts, the newest first.", route.Before, func(v DeliveryView) string { return v.Forge + "/" + v.ID }, func(r *http.Request) ([]DeliveryView, error) {
 			return s.Deliveries(r.Context(), r.FormValue("forge"), 0)
-		}, Param{"forge", "string", "only those of this code host"}),
+		}, route.String("forge", "only those of this code host")),
 	}
 }
 

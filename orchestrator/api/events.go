@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/api/stream"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sse"
@@ -19,10 +20,10 @@ import (
 // Item is an entry of a run, or the view after it, for all readers of its events.
 type Item = stream.Item[RunView]
 
-var eventParams = []Param{
-	{"after", "integer", "only entries behind this sequence number; the header Last-Event-ID wins"},
-	{"types", "string", "only these, separated by commas: run.output, run.updated, or types of entries"},
-	{"backlog", "integer", "leave out older entries and tell of the gap when the reader is behind by more sequence numbers than this"},
+var eventParams = []route.Param{
+	route.Int("after", "only entries behind this sequence number; the header Last-Event-ID wins"),
+	route.String("types", "only these, separated by commas: run.output, run.updated, or types of entries"),
+	route.Int("backlog", "leave out older entries and tell of the gap when the reader is behind by more sequence numbers than this"),
 }
 
 // runEvents is the stream of a run's events to one reader.
@@ -51,7 +52,7 @@ func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 		exchange.Fail(w, fault.BadInput("bad_request", "backlog is a number"))
 		return
 	}
-	v, err := s.Run(r.Context(), idOf(r))
+	v, err := s.Run(r.Context(), route.ID(r))
 	if err != nil {
 		exchange.Fail(w, err)
 		return

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/fleet"
 )
 
@@ -52,12 +53,12 @@ type FleetChange struct {
 	Error   string `json:"error,omitempty"`
 }
 
-func fleetRoutes(s Fleet) []Route {
-	return []Route{
-		post(Admin, "/fleet/plan", "Compare sprites with a fleet file.", func(r *http.Request, in FleetRequest) (FleetView, error) {
+func fleetRoutes(s Fleet) []route.Route {
+	return []route.Route{
+		route.Post(route.Admin, "/fleet/plan", "Compare sprites with a fleet file.", func(r *http.Request, in FleetRequest) (FleetView, error) {
 			return s.InspectFleet(r.Context(), in.Document)
 		}),
-		post(Admin, "/fleet/apply", "Make sprites as a fleet file declares them.", func(r *http.Request, in FleetRequest) (FleetView, error) { return s.ApplyFleet(r.Context(), in) }),
+		route.Post(route.Admin, "/fleet/apply", "Make sprites as a fleet file declares them.", func(r *http.Request, in FleetRequest) (FleetView, error) { return s.ApplyFleet(r.Context(), in) }),
 	}
 }
 

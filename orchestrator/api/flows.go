@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
@@ -76,16 +77,16 @@ type FlowRun struct {
 	Key string `json:"key,omitempty"`
 }
 
-func flowRoutes(s Flows) []Route {
-	return []Route{
-		listAll("/flows", "List the flows.", after, func(v FlowView) string { return v.Name }, func(r *http.Request) ([]FlowView, error) { return s.ListFlows(r.Context()) }),
-		get("/flows/{id}", "Return the text of a flow.", func(r *http.Request) (FlowDocument, error) { return s.Flow(r.Context(), r.PathValue("id")) }),
-		post(Operator, "/flows/check", "Check and draw a document.", func(r *http.Request, in FlowCheck) (FlowReport, error) { return s.CheckFlow(r.Context(), in) }),
-		post(Admin, "/flows/{id}", "Save the text of a flow to its file, unless the file has changed in between.", func(r *http.Request, in FlowSave) (FlowDocument, error) {
+func flowRoutes(s Flows) []route.Route {
+	return []route.Route{
+		route.ListAll("/flows", "List the flows.", route.After, func(v FlowView) string { return v.Name }, func(r *http.Request) ([]FlowView, error) { return s.ListFlows(r.Context()) }),
+		route.Get("/flows/{id}", "Return the text of a flow.", func(r *http.Request) (FlowDocument, error) { return s.Flow(r.Context(), r.PathValue("id")) }),
+		route.Post(route.Operator, "/flows/check", "Check and draw a document.", func(r *http.Request, in FlowCheck) (FlowReport, error) { return s.CheckFlow(r.Context(), in) }),
+		route.Post(route.Admin, "/flows/{id}", "Save the text of a flow to its file, unless the file has changed in between.", func(r *http.Request, in FlowSave) (FlowDocument, error) {
 			return s.SaveFlow(r.Context(), r.PathValue("id"), in)
 		}),
-		acceptKey(post(Operator, "/flows/{id}/run", "Start a run of a document.", func(r *http.Request, in FlowRun) (RunView, error) {
-			in.Key = keyOf(r, in.Key)
+		route.AcceptKey(route.Post(route.Operator, "/flows/{id}/run", "Start a run of a document.", func(r *http.Request, in FlowRun) (RunView, error) {
+			in.Key = route.Key(r, in.Key)
 			return s.RunFlow(r.Context(), r.PathValue("id"), in)
 		})),
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/intent"
 )
 
@@ -49,20 +50,20 @@ type IntentDecision struct {
 	Values
 }
 
-func intentRoutes(s Intents) []Route {
-	return []Route{
-		list("/intents", "List intents, the newest first.", before, func(v intent.State) string { return v.ID }, func(r *http.Request, p exchange.Page) ([]intent.State, error) {
+func intentRoutes(s Intents) []route.Route {
+	return []route.Route{
+		route.List("/intents", "List intents, the newest first.", route.Before, func(v intent.State) string { return v.ID }, func(r *http.Request, p exchange.Page) ([]intent.State, error) {
 			return s.Intents(r.Context(), p.Last, p.Limit)
 		}),
-		acceptKey(post(Operator, "/intents", "Create an intent, or return the one that the key created before.",
+		route.AcceptKey(route.Post(route.Operator, "/intents", "Create an intent, or return the one that the key created before.",
 			func(r *http.Request, in IntentRequest) (intent.State, error) {
-				in.Key = keyOf(r, in.Key)
+				in.Key = route.Key(r, in.Key)
 				return s.CreateIntent(r.Context(), in)
 			})),
-		get("/intents/{id}", "Return an intent.", func(r *http.Request) (intent.State, error) { return s.Intent(r.Context(), idOf(r)) }),
-		post(Operator, "/intents/{id}/decide", "Approve, reject or cancel an intent.",
+		route.Get("/intents/{id}", "Return an intent.", func(r *http.Request) (intent.State, error) { return s.Intent(r.Context(), route.ID(r)) }),
+		route.Post(route.Operator, "/intents/{id}/decide", "Approve, reject or cancel an intent.",
 			func(r *http.Request, in IntentDecision) (intent.State, error) {
-				return s.DecideIntent(r.Context(), idOf(r), in)
+				return s.DecideIntent(r.Context(), route.ID(r), in)
 			}),
 	}
 }
@@ -77,7 +78,7 @@ func (c DecisionCalls) CreateIntent(ctx context.Context, r IntentRequest) (inten
 
 // Intents lists up to limit intents that are older than another one, the newest first; 0 are all.
 func (c DecisionCalls) Intents(ctx context.Context, older string, limit int) ([]intent.State, error) {
-	return callList[intent.State](ctx, c.connection, Root+"/intents", queryOf("limit", strconv.Itoa(limit), before, older))
+	return callList[intent.State](ctx, c.connection, Root+"/intents", queryOf("limit", strconv.Itoa(limit), route.Before, older))
 }
 
 // Intent returns the intent whose id is id or begins with it; "" is the newest.

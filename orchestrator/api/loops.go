@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/loop"
 )
 
@@ -19,23 +20,23 @@ type Loops interface {
 	Loop(ctx context.Context, id string) (loop.View, error)
 }
 
-func loopRoutes(s Loops) []Route {
-	return []Route{
-		raw[[]loop.View](Viewer, http.MethodGet, "/loops", "List loops, the newest first. A header Link names the next page, which may be empty.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
+func loopRoutes(s Loops) []route.Route {
+	return []route.Route{
+		route.Raw[[]loop.View](route.Viewer, http.MethodGet, "/loops", "List loops, the newest first. A header Link names the next page, which may be empty.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
 			var (
 				out  []loop.View
 				next string
 			)
-			p, err := exchange.PageOf(r, before)
+			p, err := exchange.PageOf(r, route.Before)
 			if err == nil {
 				out, next, err = s.ListLoops(r.Context(), readRunList(r, p))
 			}
 			if err == nil && next != "" {
-				exchange.LinkNext(w, r, before, next)
+				exchange.LinkNext(w, r, route.Before, next)
 			}
 			exchange.Reply(w, out, err)
-		}, append(slices.Clone(runListParams), Param{"limit", "integer", "at most so many, by default 100 and never more than 1000"}, Param{before, "string", "only those that follow this one in the list; the header Link has it"})...),
-		get("/loops/{id}", "Return the loop of a run, with its iterations and tasks.", func(r *http.Request) (loop.View, error) { return s.Loop(r.Context(), idOf(r)) }),
+		}, slices.Concat(runListParams, route.PageParams(route.Before))...),
+		route.Get("/loops/{id}", "Return the loop of a run, with its iterations and tasks.", func(r *http.Request) (loop.View, error) { return s.Loop(r.Context(), route.ID(r)) }),
 	}
 }
 

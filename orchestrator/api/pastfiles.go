@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -37,33 +38,33 @@ const (
 	MaxFile    = 1 << 20
 )
 
-func pastFileRoutes(s PastFiles) []Route {
-	at := Param{"at", "string", "a moment, NODE, NODE#VISIT or @TURN; by default the present"}
-	return []Route{
-		get("/runs/{id}/files", "List a folder of a run's sprite as it was at a moment.",
+func pastFileRoutes(s PastFiles) []route.Route {
+	at := route.String("at", "a moment, NODE, NODE#VISIT or @TURN; by default the present")
+	return []route.Route{
+		route.Get("/runs/{id}/files", "List a folder of a run's sprite as it was at a moment.",
 			func(r *http.Request) (Folder, error) {
-				return s.FolderAt(r.Context(), idOf(r), r.FormValue("at"), r.FormValue("path"))
-			}, at, Param{"path", "string", "the folder; by default /workspace"}),
-		raw[empty](Viewer, http.MethodGet, "/runs/{id}/file", "Read a file of a run's sprite as it was at a moment.", mediaBytes, func(w http.ResponseWriter, r *http.Request) {
-			content, err := s.FileAt(r.Context(), idOf(r), r.FormValue("at"), r.FormValue("path"))
+				return s.FolderAt(r.Context(), route.ID(r), r.FormValue("at"), r.FormValue("path"))
+			}, at, route.String("path", "the folder; by default /workspace")),
+		route.Raw[route.Bytes](route.Viewer, http.MethodGet, "/runs/{id}/file", "Read a file of a run's sprite as it was at a moment.", mediaBytes, func(w http.ResponseWriter, r *http.Request) {
+			content, err := s.FileAt(r.Context(), route.ID(r), r.FormValue("at"), r.FormValue("path"))
 			if err != nil {
 				exchange.Fail(w, err)
 				return
 			}
 			w.Header().Set("Content-Type", mediaBytes)
 			_, _ = w.Write(content) // the client sees a cut body
-		}, at, Param{"path", "string", "the file"}),
-		raw[empty](Operator, http.MethodGet, "/runs/{id}/shell", "Open a shell in a copy of a run's sprite as it was at a moment, over a WebSocket with the messages of an exec with a terminal. The copy is removed at the shell's end.", mediaBytes,
+		}, at, route.String("path", "the file")),
+		route.Raw[route.Bytes](route.Operator, http.MethodGet, "/runs/{id}/shell", "Open a shell in a copy of a run's sprite as it was at a moment, over a WebSocket with the messages of an exec with a terminal. The copy is removed at the shell's end.", mediaBytes,
 			func(w http.ResponseWriter, r *http.Request) {
 				rows, err := sizeOf(r, "rows")
 				cols, wrong := sizeOf(r, "cols")
 				if err = errors.Join(err, wrong); err == nil {
-					err = s.ServeShell(w, r, idOf(r), r.FormValue("at"), rows, cols)
+					err = s.ServeShell(w, r, route.ID(r), r.FormValue("at"), rows, cols)
 				}
 				if err != nil {
 					exchange.Fail(w, err)
 				}
-			}, at, Param{"rows", "integer", "of the terminal"}, Param{"cols", "integer", "of the terminal"}),
+			}, at, route.Int("rows", "of the terminal"), route.Int("cols", "of the terminal")),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/proposal"
 )
@@ -33,20 +34,20 @@ type ProposalDecision struct {
 	Comments string           `json:"comments,omitempty"`
 }
 
-func proposalRoutes(s Proposals) []Route {
-	return []Route{
-		listAll("/proposals", "List the changes of their environment that sprites proposed, the newest last.", after, func(v proposal.State) string { return v.ID },
+func proposalRoutes(s Proposals) []route.Route {
+	return []route.Route{
+		route.ListAll("/proposals", "List the changes of their environment that sprites proposed, the newest last.", route.After, func(v proposal.State) string { return v.ID },
 			func(r *http.Request) ([]proposal.State, error) {
 				return s.Proposals(r.Context(), ProposalList{Run: r.FormValue("run"), Open: exchange.IsSet(r, "open")})
-			}, Param{"run", "string", "only those that a run made"}, Param{"open", "boolean", "only those that are pending"}),
-		get("/proposals/{id}", "Return a proposal.", func(r *http.Request) (proposal.State, error) { return s.Proposal(r.Context(), idOf(r)) }),
-		post(Operator, "/proposals/{id}/decide", "Approve or reject a proposal.",
+			}, route.String("run", "only those that a run made"), route.Bool("open", "only those that are pending")),
+		route.Get("/proposals/{id}", "Return a proposal.", func(r *http.Request) (proposal.State, error) { return s.Proposal(r.Context(), route.ID(r)) }),
+		route.Post(route.Operator, "/proposals/{id}/decide", "Approve or reject a proposal.",
 			func(r *http.Request, in ProposalDecision) (proposal.State, error) {
-				return s.DecideProposal(r.Context(), idOf(r), in)
+				return s.DecideProposal(r.Context(), route.ID(r), in)
 			}),
-		post(Operator, "/proposals/{id}/verify", "Start the run that shows whether a proposal helps.",
+		route.Post(route.Operator, "/proposals/{id}/verify", "Start the run that shows whether a proposal helps.",
 			func(r *http.Request, in DriveRequest) (RunView, error) {
-				return s.VerifyProposal(r.Context(), idOf(r), in)
+				return s.VerifyProposal(r.Context(), route.ID(r), in)
 			}),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -33,22 +34,22 @@ type RunComparison struct {
 	difference.Patch
 }
 
-func reviewRoutes(s Review) []Route {
-	return []Route{
-		get("/runs/{id}/patch", "Return the content of the push that a run proposes.",
+func reviewRoutes(s Review) []route.Route {
+	return []route.Route{
+		route.Get("/runs/{id}/patch", "Return the content of the push that a run proposes.",
 			func(r *http.Request) (difference.Patch, error) {
-				return s.Proposed(r.Context(), idOf(r), r.FormValue("wait"))
+				return s.Proposed(r.Context(), route.ID(r), r.FormValue("wait"))
 			},
-			Param{"wait", "string", "one of several waits"}),
-		get("/runs/{id}/compare/patch", "Return the content of the files that differ between two moments of a run.",
+			route.String("wait", "one of several waits")),
+		route.Get("/runs/{id}/compare/patch", "Return the content of the files that differ between two moments of a run.",
 			func(r *http.Request) (difference.Patch, error) {
-				return s.ComparedFiles(r.Context(), idOf(r), r.FormValue("from"), r.FormValue("to"))
+				return s.ComparedFiles(r.Context(), route.ID(r), r.FormValue("from"), r.FormValue("to"))
 			}, momentParams...),
-		get("/runs/{id}/compare/run", "Return the differences between the present of two runs, node by node and file by file.",
+		route.Get("/runs/{id}/compare/run", "Return the differences between the present of two runs, node by node and file by file.",
 			func(r *http.Request) (RunComparison, error) {
-				return s.CompareRuns(r.Context(), idOf(r), r.FormValue("with"))
+				return s.CompareRuns(r.Context(), route.ID(r), r.FormValue("with"))
 			},
-			Param{"with", "string", "the other run; by default the newest"}),
+			route.String("with", "the other run; by default the newest")),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 )
 
 // OwnerLabel is the beginning of the label of a sprite that was created for a run; the id of the run follows.
@@ -32,13 +33,13 @@ type RunList struct {
 }
 
 func (l RunList) toQuery() url.Values {
-	return queryOf("open", formatSet(l.Open), "work_item", l.WorkItem, "flow", l.Flow, before, l.Before, "limit", strconv.Itoa(l.Limit))
+	return queryOf("open", formatSet(l.Open), "work_item", l.WorkItem, "flow", l.Flow, route.Before, l.Before, "limit", strconv.Itoa(l.Limit))
 }
 
 func readRunList(r *http.Request, p exchange.Page) RunList {
 	return RunList{Open: exchange.IsSet(r, "open"), WorkItem: r.FormValue("work_item"), Flow: r.FormValue("flow"), Before: p.Last, Limit: p.Limit}
 }
 
-var runListParams = []Param{
-	{"open", "boolean", "only those that have not ended"}, {"work_item", "string", "only those for a work item"}, {"flow", "string", "only those of a flow"},
+var runListParams = []route.Param{
+	route.Bool("open", "only those that have not ended"), route.String("work_item", "only those for a work item"), route.String("flow", "only those of a flow"),
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -35,12 +36,12 @@ type SpriteSkill struct {
 	Problem     string            `json:"problem,omitempty"`
 }
 
-func sandboxRoutes(s Sandboxes) []Route {
-	return []Route{
-		post(Admin, "/sprites", "Create a sprite.", func(r *http.Request, in SpriteRequest) (sprites.Sprite, error) {
+func sandboxRoutes(s Sandboxes) []route.Route {
+	return []route.Route{
+		route.Post(route.Admin, "/sprites", "Create a sprite.", func(r *http.Request, in SpriteRequest) (sprites.Sprite, error) {
 			return s.CreateSprite(r.Context(), in)
 		}),
-		listAll("/sprites/{id}/skills", "List the skills of a sprite.", after, func(s SpriteSkill) string { return s.Name }, func(r *http.Request) ([]SpriteSkill, error) {
+		route.ListAll("/sprites/{id}/skills", "List the skills of a sprite.", route.After, func(s SpriteSkill) string { return s.Name }, func(r *http.Request) ([]SpriteSkill, error) {
 			return s.Skills(r.Context(), r.PathValue("id"))
 		}),
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/intent"
 )
 
@@ -37,12 +38,12 @@ type ScheduleView struct {
 	Note     string `json:"note,omitempty"` // why a failing check led to no new remedy
 }
 
-func scheduleRoutes(s Schedules) []Route {
-	return []Route{
-		listAll("/schedules", "List the schedules of the settings.", after, func(v ScheduleView) string { return v.Name }, func(r *http.Request) ([]ScheduleView, error) { return s.Schedules(r.Context()) }),
-		acceptKey(post(Operator, "/schedules/{id}/run", "Create the intent of a schedule now.",
+func scheduleRoutes(s Schedules) []route.Route {
+	return []route.Route{
+		route.ListAll("/schedules", "List the schedules of the settings.", route.After, func(v ScheduleView) string { return v.Name }, func(r *http.Request) ([]ScheduleView, error) { return s.Schedules(r.Context()) }),
+		route.AcceptKey(route.Post(route.Operator, "/schedules/{id}/run", "Create the intent of a schedule now.",
 			func(r *http.Request, in ScheduleRun) (intent.State, error) {
-				return s.RunSchedule(r.Context(), r.PathValue("id"), keyOf(r, in.Key))
+				return s.RunSchedule(r.Context(), r.PathValue("id"), route.Key(r, in.Key))
 			})),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/secret"
 )
 
@@ -40,15 +41,15 @@ type LeaseView struct {
 	State string `json:"state"`
 }
 
-func secretRoutes(s Secrets) []Route {
-	return []Route{
-		listAll("/secrets", "List the secrets of the settings, with their leases and without values.", after, func(v SecretView) string { return v.Name }, func(r *http.Request) ([]SecretView, error) { return s.Secrets(r.Context(), exchange.IsSet(r, "all")) },
-			Param{"all", "boolean", "with leases that have ended"}),
-		post(Admin, "/secrets/{id}/test", "Read a secret from its provider, and say whether that worked.",
+func secretRoutes(s Secrets) []route.Route {
+	return []route.Route{
+		route.ListAll("/secrets", "List the secrets of the settings, with their leases and without values.", route.After, func(v SecretView) string { return v.Name }, func(r *http.Request) ([]SecretView, error) { return s.Secrets(r.Context(), exchange.IsSet(r, "all")) },
+			route.Bool("all", "with leases that have ended")),
+		route.Post(route.Admin, "/secrets/{id}/test", "Read a secret from its provider, and say whether that worked.",
 			func(r *http.Request, _ struct{}) (SecretView, error) {
 				return s.TestSecret(r.Context(), r.PathValue("id"))
 			}),
-		post(Operator, "/secrets/{id}/revoke", "End leases: one by its id, or those of a secret or a run.",
+		route.Post(route.Operator, "/secrets/{id}/revoke", "End leases: one by its id, or those of a secret or a run.",
 			func(r *http.Request, _ struct{}) ([]secret.Lease, error) {
 				return s.RevokeSecrets(r.Context(), r.PathValue("id"))
 			}),

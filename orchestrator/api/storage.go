@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/api/wire"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -63,23 +64,23 @@ type Compaction struct {
 	BytesAfter  int64 `json:"bytes_after"`
 }
 
-func storageRoutes(s Storage) []Route {
-	return []Route{
-		raw[exchange.Line[StoreProgress, StoreReport]](Admin, http.MethodPost, "/store/check", "Check the store; the last line has the result.", exchange.MediaLines,
+func storageRoutes(s Storage) []route.Route {
+	return []route.Route{
+		route.Raw[exchange.Line[StoreProgress, StoreReport]](route.Admin, http.MethodPost, "/store/check", "Check the store; the last line has the result.", exchange.MediaLines,
 			func(w http.ResponseWriter, r *http.Request) { exchange.SendLines(w, r, s.CheckStore) }),
-		raw[exchange.Line[StoreProgress, Compaction]](Admin, http.MethodPost, "/store/compact", "Compact the store; the last line has the result.", exchange.MediaLines,
+		route.Raw[exchange.Line[StoreProgress, Compaction]](route.Admin, http.MethodPost, "/store/compact", "Compact the store; the last line has the result.", exchange.MediaLines,
 			func(w http.ResponseWriter, r *http.Request) { exchange.SendLines(w, r, s.CompactStore) }),
-		raw[empty](Admin, http.MethodGet, "/store/backup", "Return a backup of the store.", mediaTar, func(w http.ResponseWriter, r *http.Request) { sendBackup(w, r, s) }),
+		route.Raw[route.Bytes](route.Admin, http.MethodGet, "/store/backup", "Return a backup of the store.", mediaTar, func(w http.ResponseWriter, r *http.Request) { sendBackup(w, r, s) }),
 		pruneRoute(s),
 	}
 }
 
 // pruneRoute answers with a list, or also tells how far it is.
-func pruneRoute(s Storage) Route {
-	r := post(Admin, "/prune", "Remove the remains of ended runs.", func(r *http.Request, in PruneRequest) ([]Pruned, error) { return s.Prune(r.Context(), in, nil) },
-		Param{"lines", "boolean", "answer with lines, as /store/check does"})
-	plain := r.serve
-	r.serve = func(w http.ResponseWriter, r *http.Request) {
+func pruneRoute(s Storage) route.Route {
+	r := route.Post(route.Admin, "/prune", "Remove the remains of ended runs.", func(r *http.Request, in PruneRequest) ([]Pruned, error) { return s.Prune(r.Context(), in, nil) },
+		route.Bool("lines", "answer with lines, as /store/check does"))
+	plain := r.Serve
+	r.Serve = func(w http.ResponseWriter, r *http.Request) {
 		var in PruneRequest
 		if !exchange.IsSet(r, "lines") {
 			plain(w, r)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 )
 
 // Access is the part of Service for people and programs that use the leader over HTTP.
@@ -23,7 +24,7 @@ type Access interface {
 // Token describes a token. Nothing in it lets a request in.
 type Token struct {
 	Name      string     `json:"name"`
-	Role      Role       `json:"role"`
+	Role      route.Role `json:"role"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
@@ -31,9 +32,9 @@ type Token struct {
 
 // TokenRequest is the body of a request for a token.
 type TokenRequest struct {
-	Name string  `json:"name"`
-	Role Role    `json:"role"`
-	TTLS float64 `json:"ttl_s,omitempty"` // seconds; 0 is for ever
+	Name string     `json:"name"`
+	Role route.Role `json:"role"`
+	TTLS float64    `json:"ttl_s,omitempty"` // seconds; 0 is for ever
 }
 
 // NewToken is a token with its text.
@@ -48,17 +49,17 @@ type Login struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-func accessRoutes(s Access) []Route {
-	revoke := raw[Token](Owner, http.MethodDelete, "/tokens/{id}", "Revoke a token.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
+func accessRoutes(s Access) []route.Route {
+	revoke := route.Raw[Token](route.Owner, http.MethodDelete, "/tokens/{id}", "Revoke a token.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
 		out, err := s.RevokeToken(r.Context(), r.PathValue("id"))
 		exchange.Reply(w, out, err)
 	})
-	return []Route{
-		listAll("/tokens", "List the tokens, the oldest first.", after, func(v Token) string { return v.Name }, func(r *http.Request) ([]Token, error) { return s.Tokens(r.Context()) }),
-		post(Owner, "/tokens", "Create a token. The answer is the only place of its text.",
+	return []route.Route{
+		route.ListAll("/tokens", "List the tokens, the oldest first.", route.After, func(v Token) string { return v.Name }, func(r *http.Request) ([]Token, error) { return s.Tokens(r.Context()) }),
+		route.Post(route.Owner, "/tokens", "Create a token. The answer is the only place of its text.",
 			func(r *http.Request, in TokenRequest) (NewToken, error) { return s.CreateToken(r.Context(), in) }),
 		revoke,
-		post(Owner, "/logins", "Create a code with which a browser begins one session.",
+		route.Post(route.Owner, "/logins", "Create a code with which a browser begins one session.",
 			func(r *http.Request, _ struct{}) (Login, error) { return s.CreateLogin(r.Context()) }),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -123,41 +124,43 @@ type Divergence struct {
 // maxJournal bounds a journal that is sent for a replay.
 const maxJournal = 256 << 20
 
-func travelRoutes(s Travel) []Route {
-	return []Route{
-		listAll("/runs/{id}/moments", "List where a run's nodes began, and whether the run can be taken back there.", after, Moment.String,
-			func(r *http.Request) ([]Moment, error) { return s.Moments(r.Context(), idOf(r)) }),
-		listAll("/runs/{id}/turns", "List the turns of a run's agents, and whether the run can be taken back there.", after, func(v Turn) string { return strconv.Itoa(v.Turn) },
-			func(r *http.Request) ([]Turn, error) { return s.Turns(r.Context(), idOf(r)) }),
-		get("/runs/{id}/values", "Return the input and the variables of a run at a moment.",
-			func(r *http.Request) (RunValues, error) { return s.ValuesAt(r.Context(), idOf(r), r.FormValue("at")) },
-			Param{"at", "string", "a moment, NODE, NODE#VISIT or @TURN; by default the present"}),
-		post(Admin, "/runs/{id}/rewind", "Take a run back to a moment, with its files, and drive it from there.",
+func travelRoutes(s Travel) []route.Route {
+	return []route.Route{
+		route.ListAll("/runs/{id}/moments", "List where a run's nodes began, and whether the run can be taken back there.", route.After, Moment.String,
+			func(r *http.Request) ([]Moment, error) { return s.Moments(r.Context(), route.ID(r)) }),
+		route.ListAll("/runs/{id}/turns", "List the turns of a run's agents, and whether the run can be taken back there.", route.After, func(v Turn) string { return strconv.Itoa(v.Turn) },
+			func(r *http.Request) ([]Turn, error) { return s.Turns(r.Context(), route.ID(r)) }),
+		route.Get("/runs/{id}/values", "Return the input and the variables of a run at a moment.",
+			func(r *http.Request) (RunValues, error) {
+				return s.ValuesAt(r.Context(), route.ID(r), r.FormValue("at"))
+			},
+			route.String("at", "a moment, NODE, NODE#VISIT or @TURN; by default the present")),
+		route.Post(route.Admin, "/runs/{id}/rewind", "Take a run back to a moment, with its files, and drive it from there.",
 			func(r *http.Request, in RewindRequest) (RunView, error) {
-				in.By = requesterOf(r.Context(), in.By)
-				return s.Rewind(r.Context(), idOf(r), in)
+				in.By = route.Requester(r.Context(), in.By)
+				return s.Rewind(r.Context(), route.ID(r), in)
 			}),
-		acceptKey(post(Admin, "/runs/{id}/fork", "Start runs that go on from a moment of a run, each in a copy of its sprite.",
+		route.AcceptKey(route.Post(route.Admin, "/runs/{id}/fork", "Start runs that go on from a moment of a run, each in a copy of its sprite.",
 			func(r *http.Request, in ForkRequest) ([]RunView, error) {
-				in.Key = keyOf(r, in.Key)
-				return s.Fork(r.Context(), idOf(r), in)
+				in.Key = route.Key(r, in.Key)
+				return s.Fork(r.Context(), route.ID(r), in)
 			})),
-		get("/runs/{id}/compare", "Return the differences between two moments of a run.",
+		route.Get("/runs/{id}/compare", "Return the differences between two moments of a run.",
 			func(r *http.Request) (Comparison, error) {
-				return s.Compare(r.Context(), idOf(r), r.FormValue("from"), r.FormValue("to"))
+				return s.Compare(r.Context(), route.ID(r), r.FormValue("from"), r.FormValue("to"))
 			}, momentParams...),
-		raw[Replay](Viewer, http.MethodPost, "/runs/{id}/replay", "Replay a run by its journal alone, or by the journal in the body.", exchange.MediaJSON,
+		route.Raw[Replay](route.Viewer, http.MethodPost, "/runs/{id}/replay", "Replay a run by its journal alone, or by the journal in the body.", exchange.MediaJSON,
 			func(w http.ResponseWriter, r *http.Request) {
 				var journal []lattice.Entry
 				if exchange.DecodeUpTo(w, r, &journal, maxJournal) {
-					out, err := s.Replay(r.Context(), idOf(r), journal)
+					out, err := s.Replay(r.Context(), route.ID(r), journal)
 					exchange.Reply(w, out, err)
 				}
 			}),
 	}
 }
 
-var momentParams = []Param{{"from", "string", "a moment, NODE, NODE#VISIT or @TURN; by default the beginning"}, {"to", "string", "another one; by default the present"}}
+var momentParams = []route.Param{route.String("from", "a moment, NODE, NODE#VISIT or @TURN; by default the beginning"), route.String("to", "another one; by default the present")}
 
 // Moments lists where a run's nodes began.
 func (c TravelCalls) Moments(ctx context.Context, id string) ([]Moment, error) {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -33,12 +34,12 @@ type CostLine struct {
 	Spent budget.Amount `json:"spent"`
 }
 
-func usageRoutes(s Usage) []Route {
-	return []Route{
-		get("/top", "Return the open runs and the sprites, with what they use at this moment.", func(r *http.Request) (Snapshot, error) { return s.Top(r.Context()) }),
-		listAll("/cost", "List what models and agents took by repository, model or day.", after, func(v CostLine) string { return v.Name }, func(r *http.Request) ([]CostLine, error) {
+func usageRoutes(s Usage) []route.Route {
+	return []route.Route{
+		route.Get("/top", "Return the open runs and the sprites, with what they use at this moment.", func(r *http.Request) (Snapshot, error) { return s.Top(r.Context()) }),
+		route.ListAll("/cost", "List what models and agents took by repository, model or day.", route.After, func(v CostLine) string { return v.Name }, func(r *http.Request) ([]CostLine, error) {
 			return s.Cost(r.Context(), r.FormValue("by"))
-		}, Param{"by", "string", "repo, model or day; by default day"}),
+		}, route.String("by", "repo, model or day; by default day")),
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/api/route"
 )
 
 // RunWithActions is a run with the actions that its skills asked for without waiting.
@@ -49,7 +51,7 @@ func ListWaiting(ctx context.Context, s Waiters) ([]RunWithActions, error) {
 	return open, nil
 }
 
-func approvalRoutes(s Waiters) []Route {
-	return []Route{listAll("/approvals", "List the runs that wait for a person or a time, and those with open actions.", after, func(r RunWithActions) string { return r.RunID },
+func approvalRoutes(s Waiters) []route.Route {
+	return []route.Route{route.ListAll("/approvals", "List the runs that wait for a person or a time, and those with open actions.", route.After, func(r RunWithActions) string { return r.RunID },
 		func(r *http.Request) ([]RunWithActions, error) { return ListWaiting(r.Context(), s) })}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/board"
@@ -219,7 +220,7 @@ func (c *crowd) CheckFlow(context.Context, api.FlowCheck) (api.FlowReport, error
 func get(t *testing.T, l Leader, path string) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	New(l).Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), Visitor{Who: audit.Who{Name: "a"}, Role: api.Admin, CSRF: "c"})
+	New(l).Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), Visitor{Who: audit.Who{Name: "a"}, Role: route.Admin, CSRF: "c"})
 	if w.Code != http.StatusOK {
 		t.Fatalf("GET %s: %d %s", path, w.Code, w.Body)
 	}

@@ -47,7 +47,7 @@ func New(l Leader) *Dashboard {
 	return d
 }
 
-func (d *Dashboard) allRoutes() []route {
+func (d *Dashboard) allRoutes() []pageRoute {
 	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.fileRoutes(), boardPages{d}.routes(), d.loopRoutes(), flowPages{d}.routes(), listPages{d}.routes())
 }
 
@@ -66,7 +66,7 @@ func (d *Dashboard) Serve(w http.ResponseWriter, r *http.Request, v Visitor) {
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-func (d *Dashboard) serveRoute(w http.ResponseWriter, r *http.Request, to route) {
+func (d *Dashboard) serveRoute(w http.ResponseWriter, r *http.Request, to pageRoute) {
 	who, _ := r.Context().Value(visitorKey{}).(*Visitor)
 	v := &visit{who, w, r, r.Context()}
 	err := error(nil)

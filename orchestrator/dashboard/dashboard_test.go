@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -17,7 +18,7 @@ func TestRoutes(t *testing.T) {
 	t.Parallel()
 	for _, r := range New(nil).allRoutes() {
 		method, path, _ := strings.Cut(r.operation, " ")
-		op, ok := api.RouteOf(api.Routes(nil), method, api.Root+path)
+		op, ok := route.Find(api.Routes(nil), method, api.Root+path)
 		if !ok || strings.HasPrefix(r.pattern, "POST ") != (op.Method == "POST") {
 			t.Errorf("%s stands for %q", r.pattern, r.operation)
 		}

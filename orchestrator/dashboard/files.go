@@ -15,8 +15,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func (d *Dashboard) fileRoutes() []route {
-	return []route{
+func (d *Dashboard) fileRoutes() []pageRoute {
+	return []pageRoute{
 		{"GET /runs/{id}/files", "GET /runs/{id}/files", d.showFolder},
 		{"GET /runs/{id}/file", "GET /runs/{id}/file", d.showFile},
 		{"GET /runs/{id}/shell", "GET /runs/{id}/shell", d.showShell},

@@ -18,8 +18,8 @@ import (
 // flowPages are the pages of flows: a list, and an editor that checks, draws, saves and runs the document that it shows.
 type flowPages struct{ *Dashboard }
 
-func (d flowPages) routes() []route {
-	return []route{
+func (d flowPages) routes() []pageRoute {
+	return []pageRoute{
 		{"GET /flows", "GET /flows", d.showFlows},
 		{"GET /flows/{id}", "GET /flows/{id}", d.showFlow},
 		{"POST /flows/{id}/check", "POST /flows/check", d.checkFlow},

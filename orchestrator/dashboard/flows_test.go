@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 )
 
@@ -79,9 +80,9 @@ func TestFlowRoles(t *testing.T) {
 	t.Parallel()
 	const edited = `{"edited":true}`
 	for _, tt := range []struct {
-		role        api.Role
+		role        route.Role
 		runs, saves bool
-	}{{api.Viewer, false, false}, {api.Operator, true, false}, {api.Admin, true, true}} {
+	}{{route.Viewer, false, false}, {route.Operator, true, false}, {route.Admin, true, true}} {
 		e := &editorOf{crowd: crowd{size: 1}}
 		visit := func(method, path string) *httptest.ResponseRecorder {
 			form := url.Values{"text": {edited}, "key": {"k"}, "as": {"x"}, "was": {""}, "repo": {"r"}}

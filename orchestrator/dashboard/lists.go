@@ -20,8 +20,8 @@ import (
 // listPages are the pages of lists over all runs.
 type listPages struct{ *Dashboard }
 
-func (d listPages) routes() []route {
-	return []route{
+func (d listPages) routes() []pageRoute {
+	return []pageRoute{
 		{"GET /artifacts", "GET /artifacts", d.showArtifacts},
 		{"GET /proposals", "GET /proposals", d.showProposals},
 		{"GET /intents", "GET /intents", d.showIntents},

@@ -12,8 +12,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-func (d *Dashboard) loopRoutes() []route {
-	return []route{
+func (d *Dashboard) loopRoutes() []pageRoute {
+	return []pageRoute{
 		{"GET /loops", "GET /loops", d.showLoops},
 		{"GET /loops/{id}", "GET /loops/{id}", d.showLoop},
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func (d *Dashboard) runRoutes() []route {
-	return []route{
+func (d *Dashboard) runRoutes() []pageRoute {
+	return []pageRoute{
 		{"GET /{$}", "GET /runs", func(v *visit) error { return v.goTo("/runs") }},
 		{"GET /runs", "GET /runs", d.showRuns},
 		{"GET /runs/{id}", "GET /runs/{id}", d.showTimeline},

@@ -17,8 +17,8 @@ import (
 // boardPages are the pages of boards: tasks, and the workers that react to them.
 type boardPages struct{ *Dashboard }
 
-func (d boardPages) routes() []route {
-	return []route{
+func (d boardPages) routes() []pageRoute {
+	return []pageRoute{
 		{"GET /tasks", "GET /tasks", d.showTasks},
 		{"GET /tasks/{id}", "GET /tasks/{id}", d.showTask},
 		{"GET /workers", "GET /workers", d.showWorkers},

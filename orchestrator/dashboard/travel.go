@@ -17,8 +17,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func (d *Dashboard) travelRoutes() []route {
-	return []route{
+func (d *Dashboard) travelRoutes() []pageRoute {
+	return []pageRoute{
 		{"GET /runs/{id}/compare", "GET /runs/{id}/compare", d.showComparison},
 		{"POST /runs/{id}/rewind", "POST /runs/{id}/rewind", d.rewindRun},
 		{"POST /runs/{id}/fork", "POST /runs/{id}/fork", d.forkRun},

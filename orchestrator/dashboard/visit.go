@@ -18,6 +18,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -55,7 +56,7 @@ type Leader interface {
 // Visitor is the person who looks at the page.
 type Visitor struct {
 	Who  audit.Who
-	Role api.Role
+	Role route.Role
 	CSRF string // sent back with each form
 }
 
@@ -89,8 +90,8 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 
 const layout = "templates/layout.html"
 
-// route is a page, or a form that a page sends.
-type route struct {
+// pageRoute is a page, or a form that a page sends.
+type pageRoute struct {
 	pattern string
 	// operation is that of package api which the route stands for, as METHOD /path; its role is needed.
 	operation string
@@ -108,12 +109,12 @@ type visit struct {
 type visitorKey struct{}
 
 // roleOf returns the role that an operation of package api needs, the highest one for an operation that does not exist.
-func roleOf(operation string) api.Role {
+func roleOf(operation string) route.Role {
 	method, path, _ := strings.Cut(operation, " ")
-	if r, ok := api.RouteOf(api.Routes(nil), method, api.Root+path); ok {
+	if r, ok := route.Find(api.Routes(nil), method, api.Root+path); ok {
 		return r.Role
 	}
-	return api.Owner
+	return route.Owner
 }
 
 // May reports whether the visitor may use an operation, so that a page shows only forms that work.

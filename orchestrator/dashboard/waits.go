@@ -19,8 +19,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func (d *Dashboard) waitRoutes() []route {
-	return []route{
+func (d *Dashboard) waitRoutes() []pageRoute {
+	return []pageRoute{
 		{"GET /waiting", "GET /runs", d.showWaiting},
 		{"POST /runs/{id}/decide", "POST /runs/{id}/decide", d.decideWait},
 		{"POST /runs/{id}/action", "POST /runs/{id}/actions", d.decideAction},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
@@ -49,7 +50,7 @@ func TestFlows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, _ := api.RouteOf(api.Routes(nil), method, api.Root+path)
+		r, _ := route.Find(api.Routes(nil), method, api.Root+path)
 		d.check(r, resp.StatusCode != 200, text)
 		p := new(fault.Error)
 		if resp.StatusCode == 200 {

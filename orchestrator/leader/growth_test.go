@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/dashboard"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
@@ -114,7 +115,7 @@ func (c *crowd) requests(run string) (all []request) {
 	}
 	page := dashboard.New(c.l)
 	serve := func(w http.ResponseWriter, r *http.Request) {
-		page.Serve(w, r, dashboard.Visitor{Who: audit.Who{Name: "a"}, Role: api.Admin, CSRF: "c"})
+		page.Serve(w, r, dashboard.Visitor{Who: audit.Who{Name: "a"}, Role: route.Admin, CSRF: "c"})
 	}
 	for _, path := range []string{"/runs", "/runs?flow=none", "/runs?status=waiting", "/waiting", "/runs/RUN", "/runs/RUN/events", "/runs/RUN/log", "/tasks", "/loops", "/intents", "/proposals", "/flows", "/artifacts", "/cost", "/sprites", "/audit", "/deliveries"} {
 		all = append(all, request{strings.ReplaceAll(path, "RUN", run), serve})

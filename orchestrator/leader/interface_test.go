@@ -16,6 +16,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 )
@@ -40,7 +41,7 @@ func newDescription(t *testing.T, text []byte) description {
 }
 
 // check validates a value with the schema of an answer, or with that of a problem.
-func (d description) check(r api.Route, problem bool, value []byte) {
+func (d description) check(r route.Route, problem bool, value []byte) {
 	d.t.Helper()
 	at := "openapi.json#/components/schemas/Problem"
 	if !problem {
@@ -78,7 +79,7 @@ func TestInterface(t *testing.T) {
 	d := newDescription(t, text)
 	results := map[string]bool{} // routes that answered with a result
 	for _, r := range api.Routes(nil) {
-		if r.Role == api.Owner || r.Out == nil {
+		if r.Role == route.Owner || r.Out == nil {
 			continue // the hand-over ends the leader; bytes have no schema
 		}
 		for _, of := range []string{id, "no-such"} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/loop"
 )
@@ -31,7 +32,7 @@ func TestLoops(t *testing.T) {
 		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("GET %s: %s %s %v", next, resp.Status, text, err)
 		}
-		r, _ := api.RouteOf(api.Routes(nil), "GET", api.Root+"/loops")
+		r, _ := route.Find(api.Routes(nil), "GET", api.Root+"/loops")
 		d.check(r, false, text)
 		var page []loop.View
 		if err := json.Unmarshal(text, &page); err != nil || len(page) > 1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
@@ -22,12 +23,12 @@ type writes struct {
 	t      *testing.T
 	leader *leader.Leader
 	server *httptest.Server
-	tokens map[api.Role]string
+	tokens map[route.Role]string
 	seen   int
 }
 
 // send sends a request as the caller of a role, and returns the status and the code of the answer.
-func (ws *writes) send(role api.Role, method, path, text string) (int, string) {
+func (ws *writes) send(role route.Role, method, path, text string) (int, string) {
 	ws.t.Helper()
 	var header []string
 	if role != "" {
@@ -58,9 +59,9 @@ func TestWritesAreRecorded(t *testing.T) {
 	l, _ := lead(t, home.Home(t.TempDir()))
 	id := start(t, l, ask, "")
 	watch(t, l, id, "")
-	ws := &writes{t: t, leader: l, server: httptest.NewServer(web.Handler(l, nil, true)), tokens: map[api.Role]string{}}
+	ws := &writes{t: t, leader: l, server: httptest.NewServer(web.Handler(l, nil, true)), tokens: map[route.Role]string{}}
 	t.Cleanup(ws.server.Close)
-	for _, role := range []api.Role{api.Viewer, api.Admin} {
+	for _, role := range []route.Role{route.Viewer, route.Admin} {
 		made, err := l.CreateToken(t.Context(), api.TokenRequest{Name: string(role), Role: role})
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +84,7 @@ func TestWritesAreRecorded(t *testing.T) {
 	tried, statuses := 0, map[int]int{}
 	for _, r := range api.Routes(nil) {
 		path := strings.ReplaceAll(r.Path, "{id}", "no-such")
-		if request, _ := http.NewRequest(r.Method, path, nil); !govern.MayWrite(request) || r.Role == api.Owner {
+		if request, _ := http.NewRequest(r.Method, path, nil); !govern.MayWrite(request) || r.Role == route.Owner {
 			continue
 		}
 		tried++
@@ -91,14 +92,14 @@ func TestWritesAreRecorded(t *testing.T) {
 		if status, code := ws.send("", r.Method, path, "{}"); status != http.StatusUnauthorized || code != "token_missing" {
 			t.Errorf("%s without a token: %d %s", call, status, code)
 		}
-		status, code := ws.send(api.Viewer, r.Method, path, "{}")
+		status, code := ws.send(route.Viewer, r.Method, path, "{}")
 		if news := ws.newest(); status != http.StatusForbidden || !has(news, "token:viewer", call, status, code) {
 			t.Errorf("%s of a viewer: %d %s, recorded as %s", call, status, code, bodies(news))
 		}
 		for _, body := range []string{"{}", "null", `{"unknown":1}`} {
-			status, code := ws.send(api.Admin, r.Method, path, body)
+			status, code := ws.send(route.Admin, r.Method, path, body)
 			if status == http.StatusOK { // recorded with the next entry
-				ws.send(api.Viewer, r.Method, path, "{}")
+				ws.send(route.Viewer, r.Method, path, "{}")
 				status = 0
 			}
 			if news := ws.newest(); !has(news, "token:admin", call, status, code) {
@@ -125,8 +126,8 @@ func TestWritesAreRecorded(t *testing.T) {
 		{`{"decision":"approve"}`, 0, ""},
 		{`{"decision":"reject"}`, http.StatusConflict, "already_decided"},
 	} {
-		status, code := ws.send(api.Admin, "POST", decide, tt.body)
-		ws.send(api.Viewer, "POST", decide, "{}")
+		status, code := ws.send(route.Admin, "POST", decide, tt.body)
+		ws.send(route.Viewer, "POST", decide, "{}")
 		if status == http.StatusOK {
 			status = 0
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/dashboard"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -94,7 +95,7 @@ func refuseRoute(w http.ResponseWriter, r *http.Request) {
 
 type server struct {
 	leader Leader
-	routes []api.Route
+	routes []route.Route
 	local  bool
 	page   *dashboard.Dashboard
 }
@@ -240,18 +241,18 @@ func explainRefusal(w http.ResponseWriter, wait time.Duration) (int, *fault.Erro
 }
 
 // findRole returns the role that a request needs. Viewers may list sprites; other requests about sprites need an admin.
-func (s *server) findRole(r *http.Request) api.Role {
+func (s *server) findRole(r *http.Request) route.Role {
 	path := r.URL.EscapedPath()
-	if route, ok := api.RouteOf(s.routes, r.Method, path); ok {
-		return route.Role
+	if found, ok := route.Find(s.routes, r.Method, path); ok {
+		return found.Role
 	}
 	switch name, below := strings.CutPrefix(path, "/v1/sprites"); {
 	case below && r.Method == http.MethodGet && strings.Count(name, "/") <= 1, path == "/metrics", path == toolsPath, path == api.Root+"/openapi.json":
-		return api.Viewer
+		return route.Viewer
 	case strings.HasPrefix(path, "/v1/"), strings.HasPrefix(path, api.Root+"/"):
-		return api.Admin
+		return route.Admin
 	}
-	return api.Owner // it is not served here
+	return route.Owner // it is not served here
 }
 
 // reportReady answers whether the leader accepts new work.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/dashboard"
@@ -76,8 +77,8 @@ func (leader) CheckToken(_ context.Context, text string) (access.Caller, bool, t
 	if text == "flood" {
 		return access.Caller{}, false, 1500 * time.Millisecond, nil
 	}
-	role := api.Role(text)
-	return access.Caller{Who: audit.Who{Name: "token:" + text, UID: -1}, Role: role}, role.Includes(api.Viewer), 0, nil
+	role := route.Role(text)
+	return access.Caller{Who: audit.Who{Name: "token:" + text, UID: -1}, Role: role}, role.Includes(route.Viewer), 0, nil
 }
 
 func (leader) ReceiveHook(_ http.ResponseWriter, _ *http.Request, forge string) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/intent"
@@ -70,7 +71,7 @@ func describeAPI() ([]byte, error) {
 	return bytes.ReplaceAll(text.Bytes(), []byte(`"#/$defs/`), []byte(`"#/components/schemas/`)), nil
 }
 
-func (g *generator) describeOperation(r api.Route) schema {
+func (g *generator) describeOperation(r route.Route) schema {
 	params := []any{}
 	for _, segment := range strings.Split(r.Path, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
@@ -103,7 +104,7 @@ func (g *generator) describeOperation(r api.Route) schema {
 	return o
 }
 
-func describeAnswers(r api.Route) string {
+func describeAnswers(r route.Route) string {
 	switch {
 	case strings.HasSuffix(r.Media, "ndjson"):
 		return "Lines of JSON, each with this schema; a line with a member exit other than 0 ends the stream with that problem."
@@ -114,7 +115,7 @@ func describeAnswers(r api.Route) string {
 }
 
 // operationOf names an operation, as in post_runs_id_fork.
-func operationOf(r api.Route) string {
+func operationOf(r route.Route) string {
 	words := strings.FieldsFunc(strings.TrimPrefix(r.Path, api.Root), func(c rune) bool { return !unicode.IsLetter(c) })
 	return strings.ToLower(r.Method) + "_" + strings.Join(words, "_")
 }

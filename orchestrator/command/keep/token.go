@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -26,7 +27,7 @@ The policy holds for them as for commands, and the audit log names each as token
 The store has a digest of a token only; its text is printed once.`,
 		Example: "  lattice token create ci --role operator --ttl 720h\n  lattice token ls\n  lattice token revoke ci",
 	})
-	r := api.TokenRequest{Role: api.Viewer}
+	r := api.TokenRequest{Role: route.Viewer}
 	var ttl time.Duration
 	create := connect.NewQueryCmd(env, "create NAME", "Create a token, and print it", "  lattice token create ci --role operator --ttl 720h", cobra.ExactArgs(1),
 		func(ctx context.Context, c *connect.Conn, args []string) error {
@@ -37,9 +38,9 @@ The store has a digest of a token only; its text is printed once.`,
 			}
 			return env.PrintResult(made, "%s", made.Text)
 		})
-	create.Flags().StringVar((*string)(&r.Role), "role", string(api.Viewer), "what it may do: viewer, operator or admin")
+	create.Flags().StringVar((*string)(&r.Role), "role", string(route.Viewer), "what it may do: viewer, operator or admin")
 	create.Flags().DurationVar(&ttl, "ttl", 0, "end it after this long (default: never)")
-	_ = create.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{string(api.Viewer), string(api.Operator), string(api.Admin)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = create.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{string(route.Viewer), string(route.Operator), string(route.Admin)}, cobra.ShellCompDirectiveNoFileComp))
 	ls := connect.NewQueryCmd(env, "ls", "List tokens", "  lattice token ls\n  lattice token ls --json", cobra.NoArgs,
 		func(ctx context.Context, c *connect.Conn, _ []string) error {
 			tokens, err := c.Tokens(ctx)

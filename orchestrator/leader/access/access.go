@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -45,7 +46,7 @@ const (
 // fact is the body of an entry about a token: made, or revoked.
 type fact struct {
 	Name    string     `json:"name"`
-	Role    api.Role   `json:"role,omitempty"`
+	Role    route.Role `json:"role,omitempty"`
 	Digest  string     `json:"sha256,omitempty"`
 	Expires *time.Time `json:"expires_at,omitempty"`
 	Revoked bool       `json:"revoked,omitempty"`
@@ -109,7 +110,7 @@ func (g *Gate) CreateToken(ctx context.Context, r api.TokenRequest) (api.NewToke
 	switch {
 	case !namePattern().MatchString(r.Name):
 		return api.NewToken{}, fault.BadInput("bad_token", "%q is not the name of a token: it has small letters, digits, dots and hyphens", r.Name)
-	case !slices.Contains(api.Roles(), r.Role) || r.Role == api.Owner:
+	case !slices.Contains(route.Roles(), r.Role) || r.Role == route.Owner:
 		return api.NewToken{}, fault.BadInput("bad_token", "a token has the role viewer, operator or admin, not %q", r.Role)
 	case r.TTLS < 0:
 		return api.NewToken{}, fault.BadInput("bad_token", "a token cannot expire before it is made")
@@ -170,7 +171,7 @@ func (g *Gate) RevokeToken(ctx context.Context, name string) (api.Token, error) 
 // Caller is a person or program that was let in.
 type Caller struct {
 	Who  audit.Who
-	Role api.Role
+	Role route.Role
 }
 
 // CheckToken returns the caller with a token, and whether the token exists. After many wrong tokens wait says how long another one

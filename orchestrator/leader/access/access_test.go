@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -52,7 +53,7 @@ func code(err error) string {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	g, facts, now := newGate()
-	made, err := g.CreateToken(t.Context(), api.TokenRequest{Name: "ci", Role: api.Operator, TTLS: 60})
+	made, err := g.CreateToken(t.Context(), api.TokenRequest{Name: "ci", Role: route.Operator, TTLS: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +63,14 @@ func TestTokens(t *testing.T) {
 	check := func(text string, want bool) {
 		t.Helper()
 		c, ok, _, err := g.CheckToken(t.Context(), text)
-		if ok != want || err != nil || ok && (c.Who.Name != "token:ci" || c.Role != api.Operator) {
+		if ok != want || err != nil || ok && (c.Who.Name != "token:ci" || c.Role != route.Operator) {
 			t.Errorf("CheckToken = %+v, %t, %v, want %t", c, ok, err, want)
 		}
 	}
 	check(made.Text, true)
 	check("", false)
 	check(made.Text+"x", false)
-	for _, r := range []api.TokenRequest{{Name: "ci", Role: api.Admin}, {Name: "a b", Role: api.Admin}, {Name: "o", Role: api.Owner}, {Name: "o", Role: "root"}, {Name: "o", Role: api.Viewer, TTLS: -1}} {
+	for _, r := range []api.TokenRequest{{Name: "ci", Role: route.Admin}, {Name: "a b", Role: route.Admin}, {Name: "o", Role: route.Owner}, {Name: "o", Role: "root"}, {Name: "o", Role: route.Viewer, TTLS: -1}} {
 		want := "bad_token"
 		if r.Name == "ci" {
 			want = "token_exists"

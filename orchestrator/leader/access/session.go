@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -26,12 +27,12 @@ const (
 
 // sessionFact is the body of an entry about a session: begun, or ended.
 type sessionFact struct {
-	Name    string    `json:"name"`
-	UID     int       `json:"uid"`
-	Role    api.Role  `json:"role,omitempty"`
-	Token   string    `json:"token_sha256,omitempty"` // that began it, "" for a login code
-	Expires time.Time `json:"expires_at,omitzero"`
-	Ended   bool      `json:"ended,omitempty"`
+	Name    string     `json:"name"`
+	UID     int        `json:"uid"`
+	Role    route.Role `json:"role,omitempty"`
+	Token   string     `json:"token_sha256,omitempty"` // that began it, "" for a login code
+	Expires time.Time  `json:"expires_at,omitzero"`
+	Ended   bool       `json:"ended,omitempty"`
 }
 
 // login is a code that begins one session.
@@ -85,7 +86,7 @@ func (g *Gate) takeLogin(text string) (login, bool) {
 func (g *Gate) BeginSession(ctx context.Context, secret string) (s Session, ok bool, wait time.Duration, err error) {
 	f := sessionFact{Expires: g.Now().Add(sessionLife).UTC()}
 	if l, isCode := g.takeLogin(secret); isCode {
-		f.Name, f.UID, f.Role = l.who.Name, l.who.UID, api.Admin
+		f.Name, f.UID, f.Role = l.who.Name, l.who.UID, route.Admin
 	} else {
 		c, ok, wait, err := g.CheckToken(ctx, secret)
 		if err != nil || !ok {

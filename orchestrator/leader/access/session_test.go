@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/route"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 )
@@ -24,7 +25,7 @@ func begin(t *testing.T, g *Gate, secret string) (Session, bool) {
 func TestSessionOfToken(t *testing.T) {
 	t.Parallel()
 	g, facts, now := newGate()
-	token, err := g.CreateToken(t.Context(), api.TokenRequest{Name: "ann", Role: api.Operator})
+	token, err := g.CreateToken(t.Context(), api.TokenRequest{Name: "ann", Role: route.Operator})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestSessionOfToken(t *testing.T) {
 	check := func(i int, want bool) {
 		t.Helper()
 		c, ok, err := g.CheckSession(t.Context(), sessions[i].Text)
-		if ok != want || err != nil || ok && (c.Who.Name != "token:ann" || c.Role != api.Operator) {
+		if ok != want || err != nil || ok && (c.Who.Name != "token:ann" || c.Role != route.Operator) {
 			t.Errorf("CheckSession(%d) = %+v, %t, %v, want %t", i, c, ok, err, want)
 		}
 	}
@@ -90,7 +91,7 @@ func TestLoginCode(t *testing.T) {
 	}
 	s, ok := begin(t, g, made.Code)
 	c, let, err := g.CheckSession(t.Context(), s.Text)
-	if !ok || !let || err != nil || c.Who != (audit.Who{Name: "ann", UID: 7}) || c.Role != api.Admin {
+	if !ok || !let || err != nil || c.Who != (audit.Who{Name: "ann", UID: 7}) || c.Role != route.Admin {
 		t.Errorf("the session of a code: %t, %+v, %t, %v", ok, c, let, err)
 	}
 	if _, ok := begin(t, g, made.Code); ok {
