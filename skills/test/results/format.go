@@ -117,12 +117,14 @@ func readLines(r io.Reader, stream Stream) error {
 	for {
 		part, prefix, err := in.ReadLine()
 		line = append(line, part[:min(len(part), maxLine-len(line))]...)
-		if err == io.EOF {
-			stream.Done()
-			return nil
-		}
 		if err != nil {
+			if len(line) > 0 { // it fills the buffer and has no end
+				stream.Line(string(line))
+			}
 			stream.Done()
+			if err == io.EOF {
+				return nil
+			}
 			return fmt.Errorf("read the report: %w", err)
 		}
 		if !prefix {

@@ -39,7 +39,9 @@ func parseJest(r io.Reader, s *Set) error {
 }
 
 func (f *jestFile) addTo(s *Set, places *places) {
+	told := false // by one of its tests, why the file failed
 	for _, a := range f.AssertionResults {
+		told = told || a.Status == "failed"
 		c := Case{
 			ID: f.Name + " > " + strings.TrimSpace(a.FullName), Name: strings.Join(append(a.AncestorTitles, a.Title), " > "),
 			Suite: f.Name, File: f.Name, Duration: fromMillis(a.Duration),
@@ -71,7 +73,7 @@ func (f *jestFile) addTo(s *Set, places *places) {
 		}
 		s.Add(c)
 	}
-	if len(f.AssertionResults) == 0 && f.Status == "failed" { // it could not be loaded, or holds no test
+	if !told && f.Status == "failed" { // it could not be loaded, holds no test, or broke after its tests
 		message := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(Clean(f.Message)), "● Test suite failed to run"))
 		if _, details, ok := strings.Cut(message, "\n    Details:\n"); ok { // before that is jest's advice
 			message = strings.TrimSpace(details)

@@ -10,10 +10,9 @@ import (
 type Minitest struct {
 	set     *Set
 	section *Case
-	passed  []Case
+	ended   []Case          // tests with a verdict
 	failing map[string]bool // ids of tests with a section
 	body    output
-	total   int // that the summary counts; -1 before it
 
 	verdict, header, place, frame, count *regexp.Regexp
 }
@@ -21,12 +20,12 @@ type Minitest struct {
 // NewMinitest makes a reader that adds to s.
 func NewMinitest(s *Set) *Minitest {
 	return &Minitest{
-		set: s, failing: map[string]bool{}, total: -1,
+		set: s, failing: map[string]bool{},
 		verdict: regexp.MustCompile(`^(.+#.+?) = [0-9.]+ s = ([.FES])$`),
 		header:  regexp.MustCompile(`^ +\d+\) (Failure|Error|Skipped):$`),
 		place:   regexp.MustCompile(`^(\S.*#.+?)(?: \[(.+?):(\d+)\])?:$`),
 		frame:   regexp.MustCompile("^    (\\S.*?):(\\d+):in [`']"),
-		count:   regexp.MustCompile(`^(\d+) runs?, \d+ assertions?, \d+ failures?, \d+ errors?, \d+ skips?$`),
+		count:   regexp.MustCompile(`^\d+ runs?, \d+ assertions?, \d+ failures?, \d+ errors?, \d+ skips?$`),
 	}
 }
 
@@ -34,13 +33,8 @@ func NewMinitest(s *Set) *Minitest {
 func (m *Minitest) Line(line string) {
 	line = Clean(line)
 	if v := m.verdict.FindStringSubmatch(line); v != nil && m.section == nil {
-		if len(m.passed) < maxPassed && (v[2] == "." || v[2] == "S") {
-			c := Case{ID: v[1], Status: Passed}
-			if v[2] == "S" {
-				c.Status = Skipped
-			}
-			c.Suite, c.Name, _ = strings.Cut(v[1], "#")
-			m.passed = append(m.passed, c)
+		if len(m.ended) < maxPassed && len(line) <= keptLine {
+			m.ended = append(m.ended, newVerdict(v[1], v[2]))
 		}
 		return
 	}
@@ -55,14 +49,30 @@ func (m *Minitest) Line(line string) {
 		}
 		return
 	}
-	if c := m.count.FindStringSubmatch(line); c != nil {
+	if m.count.MatchString(line) {
 		m.closeFailure()
-		m.total = parseNumber(c[1])
 		return
 	}
 	if m.section != nil {
 		m.addLine(line)
 	}
+}
+
+// newVerdict returns a test that ended with ".", "S" (skipped), "F" or "E" (an error).
+func newVerdict(id, letter string) Case {
+	c := Case{ID: id}
+	switch letter {
+	case ".":
+		c.Status = Passed
+	case "S":
+		c.Status = Skipped
+	case "F":
+		c.Status, c.Kind = Failed, Assertion
+	case "E":
+		c.Status, c.Kind = Failed, Panic
+	}
+	c.Suite, c.Name, _ = strings.Cut(id, "#")
+	return c
 }
 
 // addLine takes a line of a section.
@@ -98,13 +108,13 @@ func (m *Minitest) closeFailure() {
 	}
 }
 
-// Done adds the tests that passed.
+// Done adds the tests without a section: those that did not fail, and those that did if the process died before it wrote why.
 func (m *Minitest) Done() {
 	m.closeFailure()
-	for _, c := range m.passed {
+	for _, c := range m.ended {
 		if !m.failing[c.ID] {
 			m.set.Add(c)
 		}
 	}
-	m.passed = nil
+	m.ended = nil
 }

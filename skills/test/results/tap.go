@@ -46,16 +46,19 @@ func (t *TAP) Line(line string) {
 	text := strings.TrimLeft(line, " ")
 	indent := len(line) - len(text)
 	if t.yaml != nil {
-		if text == "..." {
+		switch {
+		case text == "...":
 			t.yaml = nil
-		} else {
+			return
+		case indent >= t.yaml.indent || !endsYAML(text):
 			t.yaml.addLine(line, &t.kept)
+			return
 		}
-		return
+		t.yaml = nil
 	}
 	depth := min(indent/4, maxTapDepth)
 	switch {
-	case text == "---" && t.last != nil:
+	case text == "---" && t.last != nil && indent > 4*t.depth: // further left it is a word of the program
 		t.yaml = &yamlBlock{indent: indent}
 		t.last.yaml = t.yaml
 	case strings.HasPrefix(text, "Bail out!"):
@@ -77,6 +80,12 @@ func (t *TAP) Line(line string) {
 			t.rest.addLine(line)
 		}
 	}
+}
+
+// endsYAML reports whether a line to the left of a block shows that the end of the block is missing.
+func endsYAML(text string) bool {
+	_, point := parsePoint(text)
+	return point || strings.HasPrefix(text, "Bail out!") || strings.HasPrefix(text, "1..")
 }
 
 func (t *TAP) addPlan(text string, depth int) {

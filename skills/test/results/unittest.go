@@ -7,11 +7,13 @@ import (
 )
 
 // Unittest reads the output of python -m unittest -v: verdicts while it runs, and at the end a section for each failure.
-// Sections list failures; verdicts count for passed tests only, because the output of a test may hide one.
+// Sections list failures; verdicts count for passed tests only, because the output of a test may hide one. If the process
+// died before the sections, the verdicts tell the failures as well.
 type Unittest struct {
 	set     *Set
 	name    string // of the test whose verdict is awaited
 	passed  []string
+	failed  []string        // by their verdicts
 	failing map[string]bool // ids of tests with a section
 	section *Case
 	body    output
@@ -81,12 +83,15 @@ func (u *Unittest) addVerdict(line string) {
 	if m := u.test.FindStringSubmatch(line); m != nil {
 		u.name = unittestID(m[1], m[2])
 	}
-	if u.name == "" || len(u.passed) >= maxPassed {
+	if u.name == "" || len(u.passed)+len(u.failed) >= maxPassed {
 		return
 	}
 	if line == "ok" || strings.HasSuffix(line, " ... ok") {
 		u.passed = append(u.passed, u.name)
 		u.name = ""
+	}
+	if strings.HasSuffix(line, " ... FAIL") || strings.HasSuffix(line, " ... ERROR") {
+		u.failed = append(u.failed, u.name)
 	}
 }
 
@@ -153,13 +158,18 @@ func (u *Unittest) readSummary(line string) {
 // Done adds the tests that passed, and unnamed ones up to the number in the last line.
 func (u *Unittest) Done() {
 	u.closeFailure()
+	for _, id := range u.failed {
+		if u.ran < 0 && !u.failing[id] {
+			u.failing[id] = true
+			u.addBare(id, Failed)
+		}
+	}
 	passed := 0
 	for _, id := range u.passed {
 		if u.failing[id] {
 			continue // a sub-test failed
 		}
-		i := strings.LastIndexByte(id, '.')
-		u.set.Add(Case{ID: id, Name: id[i+1:], Suite: id[:max(i, 0)], Status: Passed})
+		u.addBare(id, Passed)
 		passed++
 	}
 	for i := range min(u.skipped, maxPassed) {
@@ -168,4 +178,10 @@ func (u *Unittest) Done() {
 	for i := range max(0, min(u.ran-passed-u.skipped-len(u.failing), maxPassed)) {
 		u.set.Add(Case{Name: "unnamed " + strconv.Itoa(i+1), Status: Passed})
 	}
+}
+
+// addBare adds a test of which only the verdict is known.
+func (u *Unittest) addBare(id string, status Status) {
+	i := strings.LastIndexByte(id, '.')
+	u.set.Add(Case{ID: id, Name: id[i+1:], Suite: id[:max(i, 0)], Status: status})
 }
