@@ -35,6 +35,12 @@ type GoTest struct {
 
 type goKey struct{ pkg, name string }
 
+// parentOf returns the test that a sub-test belongs to.
+func parentOf(key goKey) (goKey, bool) {
+	i := strings.LastIndexByte(key.name, '/')
+	return goKey{key.pkg, key.name[:max(i, 0)]}, i >= 0
+}
+
 type goTest struct {
 	status string // "" while it runs, else pass, fail, skip
 	took   float64
@@ -84,8 +90,10 @@ func (g *GoTest) Line(text string) {
 	}
 	switch {
 	case e.Action == "build-output":
-		if lines := g.build[e.ImportPath]; len(lines) < keptLines && (lines != nil || len(g.build) < maxPackages) {
-			g.build[e.ImportPath] = append(lines, Clip(strings.TrimRight(e.Output, "\n"), keptLine))
+		line := Clip(strings.TrimRight(e.Output, "\n"), keptLine)
+		if lines := g.build[e.ImportPath]; len(lines) < keptLines && (lines != nil || len(g.build) < maxPackages) && g.held.used+len(line) <= maxHeld {
+			g.build[e.ImportPath] = append(lines, line)
+			g.held.used += len(line)
 		}
 	case e.Package == "":
 	case e.Test == "":
@@ -125,13 +133,8 @@ func (g *GoTest) testEvent(e goEvent) {
 		t = &goTest{}
 		g.tests[key] = t
 		g.order = append(g.order, key)
-		for name := e.Test; ; {
-			i := strings.LastIndexByte(name, '/')
-			if i < 0 {
-				break
-			}
-			name = name[:i]
-			g.parent[goKey{e.Package, name}] = true
+		for parent, ok := parentOf(key); ok && !g.parent[parent] && len(g.parent) < maxPassed; parent, ok = parentOf(parent) {
+			g.parent[parent] = true
 		}
 	}
 	switch e.Action {
@@ -196,9 +199,8 @@ func (g *GoTest) Done() {
 		case "fail":
 			red[key.pkg] = true
 			g.explainFailure(&c, key, t)
-			for name := key.name; strings.Contains(name, "/"); {
-				name = name[:strings.LastIndexByte(name, '/')]
-				failing[goKey{key.pkg, name}] = true
+			for parent, ok := parentOf(key); ok && g.parent[parent] && !failing[parent]; parent, ok = parentOf(parent) {
+				failing[parent] = true
 			}
 		default:
 			c.Status = NotRun
@@ -259,9 +261,9 @@ func listFew(names []string) string {
 // explainFailure describes one red test.
 func (g *GoTest) explainFailure(c *Case, key goKey, t *goTest) {
 	lines := t.output.lines
-	for name := key.name; len(lines) == 0 && strings.Contains(name, "/"); { // a panic in a sub-test is printed as its parent's
-		name = name[:strings.LastIndexByte(name, '/')]
-		if above := g.tests[goKey{key.pkg, name}]; above != nil && slices.ContainsFunc(above.output.lines, g.panicLine.MatchString) {
+	// A panic in a sub-test is printed as its parent's.
+	for parent, ok := parentOf(key); len(lines) == 0 && ok && g.parent[parent]; parent, ok = parentOf(parent) {
+		if above := g.tests[parent]; above != nil && slices.ContainsFunc(above.output.lines, g.panicLine.MatchString) {
 			lines = above.output.lines
 		}
 	}

@@ -81,7 +81,7 @@ func (l *Libtest) addTest(line string) {
 	}
 	if m := l.section.FindStringSubmatch(line); m != nil {
 		l.detail = &output{}
-		if len(l.details) < maxFailing {
+		if len(l.details) < maxFailing && len(line) <= keptLine {
 			l.details[m[1]] = l.detail
 		}
 		return
