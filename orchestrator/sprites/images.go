@@ -1,10 +1,7 @@
 package sprites
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -90,14 +87,10 @@ func (c Images) importOnce(ctx context.Context, in ImageImport, report func(Imag
 		return Image{}, err
 	}
 	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, maxProgressLine)
-	for lines.Scan() {
-		var p ImageProgress
-		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
-			return Image{}, fmt.Errorf("read the progress: %w: %w", err, errOdd)
-		}
+	for p, err := range readEvents[ImageProgress](ctx, c.transport, res) {
 		switch {
+		case err != nil:
+			return Image{}, err
 		case p.Type == "error":
 			return Image{}, &APIError{Status: p.Status, Code: p.Code, Message: p.Error}
 		case p.Type == "complete" && p.Image != nil:
@@ -105,9 +98,6 @@ func (c Images) importOnce(ctx context.Context, in ImageImport, report func(Imag
 		case report != nil && p.Data != "":
 			report(p)
 		}
-	}
-	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
-		return Image{}, c.connError(err)
 	}
 	return Image{}, progress.ErrCut
 }

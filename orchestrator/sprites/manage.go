@@ -1,8 +1,6 @@
 package sprites
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/progress"
 )
 
 // Update holds the changes for Client.Update; a nil member changes nothing.
@@ -74,9 +74,6 @@ type SpriteState struct {
 	Timestamp      time.Time  `json:"timestamp"`
 }
 
-// maxStateLine bounds one line of the watched list.
-const maxStateLine = 1 << 20
-
 // WatchList calls each with how every sprite stands whose name begins with prefix, and then with each change and heartbeat,
 // until each fails, ctx ends or the connection does. It never returns nil: an end of the stream is no end of the changes.
 func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteState) error) error {
@@ -89,41 +86,19 @@ func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteS
 		return describeError(err, "watch the list of sprites")
 	}
 	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, maxStateLine)
-	var torn error // by the last line, which may have been cut
-	for lines.Scan() {
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 {
-			continue
+	for state, err := range readEvents[SpriteState](ctx, c.transport, res) {
+		if errors.Is(err, progress.ErrCut) {
+			break
 		}
-		if torn != nil {
-			return describeError(torn, "watch the list of sprites")
+		if err == nil && state.Name == "" && state.Type != "heartbeat" {
+			err = fmt.Errorf("a line names no sprite; this host's list cannot be watched: %w", errOdd)
 		}
-		var state SpriteState
-		if err := json.Unmarshal(line, &state); err != nil {
-			torn = unreadableAnswer(res, line, err)
-			continue
-		}
-		if state.Name == "" && state.Type != "heartbeat" {
-			return describeError(fmt.Errorf("a line names no sprite; this host's list cannot be watched: %w", errOdd), "watch the list of sprites")
+		if err != nil {
+			return describeError(err, "watch the list of sprites")
 		}
 		if err := each(state); err != nil {
 			return err
 		}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if isForeign(torn) {
-		return describeError(torn, "watch the list of sprites")
-	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return describeError(fmt.Errorf("a line is longer than %d bytes: %w", maxStateLine, errOdd), "watch the list of sprites")
-	}
-	err = lines.Err()
-	if err == nil {
-		err = io.EOF
-	}
-	return describeError(c.connError(err), "watch the list of sprites")
+	return describeError(c.connError(io.EOF), "watch the list of sprites")
 }

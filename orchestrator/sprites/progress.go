@@ -3,14 +3,17 @@ package sprites
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 
 	"github.com/spritekit/lattice/orchestrator/sprites/progress"
 )
 
-// maxProgressLine bounds one line of a progress stream.
+// maxProgressLine bounds one line of an answer that comes in lines.
 const maxProgressLine = 1 << 20
 
 // readProgress reads every line of an NDJSON answer. It returns the outcome that they report, or the first failure: the status
@@ -40,4 +43,45 @@ func (c *transport) readProgress(res *http.Response) (progress.Outcome, error) {
 		return out, &APIError{Status: http.StatusOK, Message: failure.Message}
 	}
 	return out, err
+}
+
+// readEvents returns the lines of an NDJSON answer and, if it does not end well, an error as the last. A last line that cannot
+// be read may have been cut: one before the last is odd.
+func readEvents[E any](ctx context.Context, c *transport, res *http.Response) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var none E
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, maxProgressLine)
+		var torn error
+		for lines.Scan() {
+			line := bytes.TrimSpace(lines.Bytes())
+			if len(line) == 0 {
+				continue
+			}
+			if torn != nil {
+				yield(none, torn)
+				return
+			}
+			var e E
+			if err := json.Unmarshal(line, &e); err != nil {
+				torn = unreadableAnswer(res, line, err)
+				continue
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+		switch err := lines.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			yield(none, fmt.Errorf("a line of the answer is longer than %d bytes: %w", maxProgressLine, errOdd))
+		case err != nil && ctx.Err() != nil:
+			yield(none, ctx.Err())
+		case isForeign(torn):
+			yield(none, torn)
+		case err != nil:
+			yield(none, c.connError(err))
+		case torn != nil:
+			yield(none, progress.ErrCut)
+		}
+	}
 }

@@ -1,11 +1,8 @@
 package sprites
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -155,22 +152,10 @@ func (c Services) streamEvents(ctx context.Context, r request, f ServiceCall) er
 		return err
 	}
 	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, maxProgressLine)
 	complete := false
-	var torn error // by the last line, which may have been cut
-	for lines.Scan() {
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 {
-			continue
-		}
-		if torn != nil {
-			return torn
-		}
-		var e ServiceEvent
-		if err := json.Unmarshal(line, &e); err != nil {
-			torn = unreadableAnswer(res, line, err)
-			continue
+	for e, err := range readEvents[ServiceEvent](ctx, c.transport, res) {
+		if err != nil {
+			return err
 		}
 		complete = complete || e.Type == "complete"
 		if f.OnEvent != nil {
@@ -179,16 +164,7 @@ func (c Services) streamEvents(ctx context.Context, r request, f ServiceCall) er
 			}
 		}
 	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("a line of the answer is longer than %d bytes: %w", maxProgressLine, errOdd)
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case isForeign(torn):
-		return torn
-	case err != nil:
-		return c.connError(err)
-	case !complete || torn != nil:
+	if !complete {
 		return progress.ErrCut
 	}
 	return nil
