@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -221,8 +222,8 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 	log := &shared{to: transcript}
 	o.out = newOutput(c, l.adapter, l.talks(), l.secrets, log, silence, l.in.PassThrough, func(s adapter.Event) { l.checkLimits(s, &o, silence) })
 	l.spec.Stdout, l.spec.Stderr = o.out, o.out
-	words := proc.Tail{Limit: maxStderr}
-	stderr := &listener{silence: silence, to: l.secrets.Writer(tee{log, &words})}
+	words := &proc.Tail{Limit: maxStderr}
+	stderr := &listener{silence: silence, to: l.secrets.Writer(io.MultiWriter(words, log))}
 	if l.adapter.Output != "text" {
 		l.spec.Stderr = stderr
 	}
@@ -360,15 +361,4 @@ type listener struct {
 func (w *listener) Write(p []byte) (int, error) {
 	w.silence.Restart()
 	return w.to.Write(p)
-}
-
-// tee writes to the transcript and keeps the end.
-type tee struct {
-	log  *shared
-	tail *proc.Tail
-}
-
-func (t tee) Write(p []byte) (int, error) {
-	_, _ = t.tail.Write(p) // it cannot fail
-	return t.log.Write(p)
 }

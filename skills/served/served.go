@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -55,11 +56,11 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 		}
 		p := &program{call: c}
 		p.lines = proc.Lines{Max: protocol.MaxLine, Each: p.handleLine}
-		stderr := &tee{to: c.Stderr, tail: proc.Tail{Limit: maxTail}}
+		tail := &proc.Tail{Limit: maxTail}
 		var exit proc.Exit
 		waits, err := relay.Attend(ctx, c, func(ctx context.Context) (err error) {
 			exit, err = r.Run(ctx, proc.Spec{
-				Argv: resolved, Dir: c.Root.Dir(), Env: env, Stdin: string(c.Input), Stdout: &p.lines, Stderr: stderr, Tree: true, Grace: stopGrace,
+				Argv: resolved, Dir: c.Root.Dir(), Env: env, Stdin: string(c.Input), Stdout: &p.lines, Stderr: io.MultiWriter(tail, c.Stderr), Tree: true, Grace: stopGrace,
 			})
 			return err
 		})
@@ -76,7 +77,7 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 		if p.err != nil {
 			return skill.Result{}, p.err
 		}
-		return p.makeResult(ctx, exit, stderr.tail.Bytes())
+		return p.makeResult(ctx, exit, tail.Bytes())
 	}
 }
 
@@ -316,15 +317,4 @@ func newFailure(exit int, result protocol.Result, stderr []byte) error {
 func lastLine(text []byte) string {
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(text), "\uFFFD")), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
-}
-
-// tee passes a program's stderr on and keeps the end of it.
-type tee struct {
-	to   skill.Writer
-	tail proc.Tail
-}
-
-func (t *tee) Write(b []byte) (int, error) {
-	_, _ = t.tail.Write(b)
-	return t.to.Write(b)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,7 +134,7 @@ func (x *execution) runPlan(limited, ctx context.Context, one *plan, set *result
 		watch.handleLine(line)
 		x.call.Progress(watch.lastText(), nil)
 	}}
-	out := &tee{log: x.log, tail: tail, lines: lines}
+	out := io.MultiWriter(tail, lines, x.log) // stdout and stderr share it, in order
 	exit, err := x.reaper.Run(limited, proc.Spec{Argv: argv, Dir: p.dir, Env: env, Tree: true, Grace: stopGrace, Stdout: out, Stderr: out})
 	if err != nil {
 		return outcome{}, fmt.Errorf("run the tests: %w", err)
@@ -234,20 +235,6 @@ func (w *watch) lastText() string {
 		return fmt.Sprintf("lines of output so far: %d", w.seen)
 	}
 	return fmt.Sprintf("%d tests passed, %d failed", passed, failed)
-}
-
-// tee copies the output of the tests to the log and to its reader. Stdout and stderr share it, in order.
-type tee struct {
-	log   *proc.Transcript
-	tail  *proc.Tail
-	lines *proc.Lines
-}
-
-func (t *tee) Write(p []byte) (int, error) {
-	// Neither tail nor lines can fail.
-	_, _ = t.tail.Write(p)
-	_, _ = t.lines.Write(p)
-	return t.log.Write(p)
 }
 
 // addPlain is the verdict on a command that has nothing but its exit code.
