@@ -111,10 +111,9 @@ type PushSpec struct {
 
 // PushRef is one ref to move.
 type PushRef struct {
-	From  string // commit id; "" deletes
-	To    string // full ref
-	Force bool   // also when it loses commits; with Expect a compare-and-swap without it moves as well
-	// Expect is where the ref must be: an id, or "0" for nowhere. "" does not ask.
+	From string // commit id
+	To   string // full ref
+	// Expect is where the ref must be, for a push that may lose commits: an id, or "0" for nowhere. "" does not ask.
 	Expect string
 }
 
@@ -129,7 +128,7 @@ const (
 type PushedRef struct {
 	Ref    string `json:"ref"`
 	Old    string `json:"old"` // "" when it was not there or git did not say
-	New    string `json:"new"` // "" when it was deleted
+	New    string `json:"new"`
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"` // of a rejection, in the remote's words
 	Stale  bool   `json:"-"`                // rejected because the remote has commits that we lack or is not at Expect

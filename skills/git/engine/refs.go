@@ -89,7 +89,6 @@ type WorktreeChange struct {
 	Branch string // branch to check out; it is made, at Ref, if it is not there
 	Ref    string // revision to start at or, without Branch, to check out detached; "" is HEAD
 	Force  bool   // add: a branch that is checked out elsewhere; remove: with edits or untracked files in it
-	Follow Follow `json:"-"`
 }
 
 // Worktree is one work tree, the main one first.

@@ -33,11 +33,7 @@ func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedR
 	}
 	cmd.Args = append(cmd.Args, "--", spec.To.URL)
 	for _, ref := range spec.Refs {
-		refspec := ref.From + ":" + ref.To
-		if ref.Force {
-			refspec = "+" + refspec
-		}
-		cmd.Args = append(cmd.Args, refspec)
+		cmd.Args = append(cmd.Args, ref.From+":"+ref.To)
 	}
 	out, err := r.Run(stats.Ctx, cmd)
 	if err := stats.Finish(err); err != nil {
@@ -56,10 +52,6 @@ func (r *repo) updateTracking(ctx context.Context, spec engine.PushSpec, list []
 	for _, ref := range list {
 		branch, ok := strings.CutPrefix(ref.Ref, "refs/heads/")
 		if !ok || ref.Status == engine.PushRejected || spec.Remote == "" {
-			continue
-		}
-		if ref.New == "" {
-			fmt.Fprintf(&updates, "delete refs/remotes/%s/%s\n", spec.Remote, branch)
 			continue
 		}
 		fmt.Fprintf(&updates, "update refs/remotes/%s/%s %s\n", spec.Remote, branch, ref.New)
@@ -97,7 +89,7 @@ func parsePushed(out string, refs []engine.PushRef) []engine.PushedRef {
 	for _, ref := range refs {
 		p := engine.PushedRef{Ref: ref.To, New: ref.From, Status: engine.PushRejected}
 		switch answer := said[ref.To]; answer[0] {
-		case " ", "*", "+", "-":
+		case " ", "*", "+":
 			p.Status = engine.PushOK
 			if engine.IsCommitID(ref.Expect) {
 				p.Old = ref.Expect // git prints an abbreviation; it has checked this one
