@@ -190,7 +190,7 @@ func (f family) findClone(ctx context.Context, c *skill.Call, e engine.Engine, i
 	taken := fault.Failed("dest_exists", "%s is not empty and is not a clone of that repository", dest).
 		WithHint("name another dest, or remove that folder")
 	ctx, r, err := f.openRepo(ctx, c, on{Repo: dest, Engine: in.Engine})
-	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "not_a_repository" {
+	if fault.HasCode(err, "not_a_repository") {
 		return nil, taken
 	}
 	if err != nil {
@@ -201,7 +201,7 @@ func (f family) findClone(ctx context.Context, c *skill.Call, e engine.Engine, i
 	url, _ := r.config.Value("remote", originName, "url")
 	data.Remote = origin{originName, remote.WithoutUser(url)}
 	head, err := r.Resolve(ctx, "HEAD")
-	if err != nil && !isRefNotFound(err) {
+	if err != nil && !fault.HasCode(err, "ref_not_found") {
 		return nil, err
 	}
 	data.Head, data.Branch = head.Commit, strings.TrimPrefix(head.Ref, "refs/heads/")

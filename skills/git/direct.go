@@ -116,7 +116,7 @@ func (r *repo) pushRef(ctx context.Context, text string) (engine.PushRef, error)
 	var found engine.Object
 	var err error
 	for _, name := range []string{"refs/heads/" + src, "refs/tags/" + src, src} {
-		if found, err = r.Resolve(ctx, name); err == nil || !isRefNotFound(err) {
+		if found, err = r.Resolve(ctx, name); err == nil || !fault.HasCode(err, "ref_not_found") {
 			break
 		}
 	}
@@ -144,7 +144,7 @@ func (r *repo) expectedCommit(ctx context.Context, in pushInput, remote, to stri
 		return "", nil
 	}
 	seen, err := r.Resolve(ctx, "refs/remotes/"+remote+"/"+branch)
-	if isRefNotFound(err) {
+	if fault.HasCode(err, "ref_not_found") {
 		return "0", nil
 	}
 	return seen.Commit, err

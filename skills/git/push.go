@@ -189,7 +189,7 @@ func (r *repo) findBase(ctx context.Context, name string) (string, error) {
 		if err == nil && found.Commit != "" {
 			return found.Commit, nil
 		}
-		if err != nil && !isRefNotFound(err) {
+		if err != nil && !fault.HasCode(err, "ref_not_found") {
 			return "", err
 		}
 	}
@@ -197,11 +197,6 @@ func (r *repo) findBase(ctx context.Context, name string) (string, error) {
 		return "", engine.RefNotFound("/base %s names no commit in %s", name, r.at.Name)
 	}
 	return "", nil
-}
-
-func isRefNotFound(err error) bool {
-	var e *skill.Error
-	return errors.As(err, &e) && e.Code == "ref_not_found"
 }
 
 // requestPush writes the bundle, requests the push, and waits.

@@ -2,13 +2,13 @@ package git
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/guard"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -70,7 +70,7 @@ func (f family) RevParse(ctx context.Context, c *skill.Call, in revParseInput) (
 // readHead adds the branch and commit of HEAD. Before the first commit only the file HEAD names the branch.
 func (r *repo) readHead(ctx context.Context, data *revParseData) error {
 	object, err := r.Resolve(ctx, "HEAD")
-	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "ref_not_found" {
+	if fault.HasCode(err, "ref_not_found") {
 		text, err := r.at.Root.ReadFile(filepath.Join(r.at.GitDir, "HEAD"), guard.MaxSmall)
 		data.Branch = strings.TrimPrefix(strings.TrimSpace(string(text)), "ref: refs/heads/")
 		return err

@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -20,7 +20,7 @@ func Watch(r *proc.Reaper, native engine.Engine) func(context.Context, *skill.Ca
 	f := family{reaper: r, native: native}
 	return func(ctx context.Context, c *skill.Call, dir string) (func(context.Context) ([]string, error), error) {
 		before, err := f.takeSnapshot(ctx, c, dir)
-		if failed := (*skill.Error)(nil); errors.As(err, &failed) && (failed.Code == "not_a_repository" || failed.Code == "unsupported") {
+		if fault.HasCode(err, "not_a_repository", "unsupported") {
 			return func(context.Context) ([]string, error) { return nil, nil }, nil
 		}
 		if err != nil {

@@ -232,10 +232,7 @@ func (t *trial) try(ctx context.Context, f finding, mend func(clone string) erro
 	var report struct {
 		Status string `json:"status"`
 	}
-	err = t.CallSkill(ctx, t.call, "test.run", map[string]any{"cwd": t.clone, "command": f.Reproduce.Command, "framework": "command", "env": neutral, "allow_red": true, "timeout_s": t.timeout}, &report)
-	if failed := (*skill.Error)(nil); errors.As(err, &failed) && slices.Contains(brokenRuns, failed.Code) && json.Unmarshal(failed.Details, &report) == nil {
-		err = nil
-	}
+	err = t.runTests(ctx, t.call, map[string]any{"cwd": t.clone, "command": f.Reproduce.Command, "framework": "command", "env": neutral, "allow_red": true, "timeout_s": t.timeout}, &report)
 	switch {
 	case err != nil:
 		return refusedBy(ctx, "not run", err)

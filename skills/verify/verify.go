@@ -311,8 +311,14 @@ func (v verifier) runAll(ctx context.Context, c *skill.Call, clone string, in in
 	return nil
 }
 
-// brokenRuns are the errors of test.run whose details are a report.
-var brokenRuns = []string{"tests_failed", "timeout", "no_tests", "test_error"}
+// runTests calls test.run and reads its report, which is in the details of the error if the tests failed or broke.
+func (v verifier) runTests(ctx context.Context, c *skill.Call, test map[string]any, report any) error {
+	err := v.CallSkill(ctx, c, "test.run", test, report)
+	if fault.HasCode(err, "tests_failed", "timeout", "no_tests", "test_error") && json.Unmarshal(fault.As(err).Details, report) == nil {
+		return nil
+	}
+	return err
+}
 
 // runOne runs one command. A command that cannot be started is an error; one that times out or breaks is red.
 func (v verifier) runOne(ctx context.Context, c *skill.Call, test map[string]any, argv []string) (protocol.VerifyCommand, error) {
@@ -320,10 +326,7 @@ func (v verifier) runOne(ctx context.Context, c *skill.Call, test map[string]any
 		protocol.VerifyCommand
 		Command []string `json:"command"`
 	}
-	err := v.CallSkill(ctx, c, "test.run", test, &report)
-	if failed := (*skill.Error)(nil); errors.As(err, &failed) && slices.Contains(brokenRuns, failed.Code) && json.Unmarshal(failed.Details, &report) == nil {
-		err = nil
-	}
+	err := v.runTests(ctx, c, test, &report)
 	if err != nil {
 		return protocol.VerifyCommand{}, err
 	}

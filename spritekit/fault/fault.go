@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -113,4 +114,10 @@ func As(err error) *Error {
 		return e
 	}
 	return nil
+}
+
+// HasCode reports whether an *Error in the chain of err has one of the codes.
+func HasCode(err error, codes ...string) bool {
+	e := As(err)
+	return e != nil && slices.Contains(codes, e.Code)
 }

@@ -1,7 +1,6 @@
 package gitcmd
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,12 +38,6 @@ func Explain(err error, code string) error {
 		return fault.Failed(code, "%v", f)
 	}
 	return err
-}
-
-// IsRefNotFound reports whether a revision or ref does not exist.
-func IsRefNotFound(err error) bool {
-	var e *skill.Error
-	return errors.As(err, &e) && e.Code == "ref_not_found"
 }
 
 // verbOf returns the sub-command, which follows the options of git itself.

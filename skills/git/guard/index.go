@@ -15,7 +15,6 @@ import (
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -84,7 +83,7 @@ func checkSubmodule(root *workspace.Root, name string, trust bool, depth int) er
 		return nil
 	}
 	at, err := Locate(root, name)
-	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "not_a_repository" {
+	if fault.HasCode(err, "not_a_repository") {
 		return nil // git does not run there either
 	}
 	if err != nil {

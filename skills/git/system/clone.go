@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Clone is one git clone in the usual case. A ref, a bundle's HEAD and limits of the checkout need a separate checkout.
@@ -189,7 +190,7 @@ func (c cloning) fetchRef(ctx context.Context) (string, error) {
 		if err == nil {
 			return r.resolveCommit(ctx, "FETCH_HEAD")
 		}
-		if !gitcmd.IsRefNotFound(err) {
+		if !fault.HasCode(err, "ref_not_found") {
 			return "", gitcmd.Explain(err, "clone_failed")
 		}
 	}
