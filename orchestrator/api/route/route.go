@@ -139,7 +139,7 @@ func AcceptKey(r Route) Route {
 }
 
 // Latest stands in a path for the newest run, intent or proposal, and for the only wait.
-const Latest = "Latest"
+const Latest = "latest"
 
 // ID returns the id in the path of a request; "" for the newest.
 func ID(r *http.Request) string {
