@@ -239,11 +239,15 @@ func (a Adapter) check() []protocol.Problem {
 		}
 		text("/env/"+name, value)
 	}
-	for i, name := range slices.Concat(a.EnvAllow, a.Secrets) {
-		if !proc.IsVariable(name) || strings.HasPrefix(name, "LATTICE_") {
-			wrong(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)
+	allowed := func(pointer string, names []string) {
+		for i, name := range names {
+			if !proc.IsVariable(name) || strings.HasPrefix(name, "LATTICE_") {
+				wrong(fmt.Sprintf("%s/%d", pointer, i), "%q cannot be allowed", name)
+			}
 		}
 	}
+	allowed("/env_allow", a.EnvAllow)
+	allowed("/secrets", a.Secrets)
 	for i, f := range a.Files {
 		at := fmt.Sprintf("/files/%d", i)
 		if !strings.HasPrefix(f.Path, "{home}/") || strings.Contains(f.Path, "..") || a.Home == "inherit" {
@@ -268,11 +272,15 @@ func (a Adapter) check() []protocol.Problem {
 			wrong(fmt.Sprintf("/locks/%d", i), "%q is not a pattern of files in the session's private {home}", p)
 		}
 	}
-	for i, p := range slices.Concat(a.Instructions, a.Skills) {
-		if !strings.HasPrefix(p, "{home}/") && !strings.HasPrefix(p, "{cwd}/") || strings.Contains(p, "..") {
-			wrong(fmt.Sprintf("/instructions/%d", i), "%q lies neither in {home} nor in {cwd}", p)
+	placed := func(pointer string, paths []string) {
+		for i, p := range paths {
+			if !strings.HasPrefix(p, "{home}/") && !strings.HasPrefix(p, "{cwd}/") || strings.Contains(p, "..") {
+				wrong(fmt.Sprintf("%s/%d", pointer, i), "%q lies neither in {home} nor in {cwd}", p)
+			}
 		}
 	}
+	placed("/instructions", a.Instructions)
+	placed("/skills", a.Skills)
 	for i, r := range a.Events {
 		for _, p := range r.check() {
 			wrong(fmt.Sprintf("/events/%d", i)+p.Pointer, "%s", p.Message)

@@ -21,6 +21,10 @@ func findMisfits(t reflect.Type, raw json.RawMessage, at string) (problems []pro
 		return []protocol.Problem{{Pointer: at, Message: "is not " + want}}
 	}
 	switch t.Kind() {
+	case reflect.Pointer:
+		if string(raw) != "null" {
+			return findMisfits(t.Elem(), raw, at)
+		}
 	case reflect.Struct:
 		var members map[string]json.RawMessage
 		if json.Unmarshal(raw, &members) != nil || members == nil {

@@ -198,18 +198,18 @@ func (v Variables) Render(f ConfigFile, more map[string]any) ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-func mergeInto(into, more map[string]any) {
+func mergeInto(into, more map[string]any) map[string]any {
 	for key, value := range more {
 		below, ok := into[key].(map[string]any)
 		if members, isObject := value.(map[string]any); ok && isObject {
-			mergeInto(below, members)
-			continue
+			value = mergeInto(maps.Clone(below), members) // it may be the value of a variable
 		}
 		into[key] = value
 	}
+	return into
 }
 
-// writeTable writes a TOML table: plain members first, then tables below it.
+// writeTable writes a TOML table: plain members first, then tables below it. TOML has no null: such values are left out.
 func writeTable(b *strings.Builder, name string, table map[string]any) {
 	keys := slices.Sorted(maps.Keys(table))
 	for _, key := range keys {
@@ -251,15 +251,19 @@ func tomlValue(x any) string {
 	case float64:
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	case []any:
-		items := make([]string, len(x))
-		for i, item := range x {
-			items[i] = tomlValue(item)
+		var items []string
+		for _, item := range x {
+			if item != nil {
+				items = append(items, tomlValue(item))
+			}
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	case map[string]any:
 		var members []string
 		for _, key := range slices.Sorted(maps.Keys(x)) {
-			members = append(members, tomlKey(key)+" = "+tomlValue(x[key]))
+			if x[key] != nil {
+				members = append(members, tomlKey(key)+" = "+tomlValue(x[key]))
+			}
 		}
 		return "{" + strings.Join(members, ", ") + "}"
 	}
