@@ -104,9 +104,20 @@ func (f *files) excludeIn(info, pattern string) error {
 		case bytes.Equal(now, after):
 			return root.WriteFile(file, before, 0o644)
 		}
-		return root.WriteFile(file, bytes.Replace(now, []byte(pattern+"\n"), nil, 1), 0o644) // another program changed the file as well
+		return root.WriteFile(file, removeLine(now, pattern), 0o644) // another program changed the file as well
 	})
 	return root.WriteFile(file, after, 0o644)
+}
+
+// removeLine removes the last line that is line.
+func removeLine(text []byte, line string) []byte {
+	lines := slices.Collect(bytes.Lines(text))
+	for i, one := range slices.Backward(lines) {
+		if string(bytes.TrimSuffix(one, []byte("\n"))) == line {
+			return bytes.Join(slices.Delete(lines, i, i+1), nil)
+		}
+	}
+	return text
 }
 
 // undoAll removes the temporary files of the call. A failure is a warning, because the work of the agent is done.

@@ -137,7 +137,7 @@ func (in *input) validate(a adapter.Adapter) error {
 	if len(in.Config) > 0 && !a.HasMain() {
 		return fault.Unsupported("unsupported", "%s has no configuration to merge config into", a.Name)
 	}
-	if p := in.Prices; p != nil && (p.Input < 0 || p.Output < 0) {
+	if p := in.Prices; p != nil && (p.Input < 0 || p.Output < 0 || p.Cached != nil && *p.Cached < 0) {
 		return skill.BadInput("/prices", "has a negative member")
 	}
 	if len(a.Programs) == 0 && (len(in.Command) == 0 || string(in.Command) == "null") {

@@ -119,5 +119,5 @@ func saveRecord(c *skill.Call, dir, name string, v any) error {
 
 // expandSession replaces the variables of a path of a session's file. ok is false if there can be no such file.
 func expandSession(path, id string) (expanded string, ok bool) {
-	return strings.NewReplacer("{home}", "", "{session}", id, "{session_head}", id[:min(8, len(id))]).Replace(path), id != "" && !strings.ContainsAny(id, `/\*?[`)
+	return strings.NewReplacer("{home}", "", "{session}", id, "{session_head}", id[:min(8, len(id))]).Replace(path), strings.Trim(id, ".") != "" && !strings.ContainsAny(id, `/\*?[`)
 }
