@@ -17,11 +17,12 @@ func newGolang() runner {
 		name:   frameworkGo,
 		detect: func(f *folder) string { return f.firstFile("go.mod", "go.work") },
 		plan: func(p *project) (plan, error) {
-			command := append([]string{"go", "test", "-json"}, p.args...)
-			if !slices.ContainsFunc(p.args, isGoPackage) {
+			own, binary := splitGoArgs(p.args)
+			command := append([]string{"go", "test", "-json"}, own...)
+			if !slices.ContainsFunc(own, isGoPackage) {
 				command = append(command, p.goPackages()...)
 			}
-			return p.goPlan(command), nil
+			return p.goPlan(append(command, binary...)), nil
 		},
 		again: func(p *project, failed []results.Case) ([]plan, error) {
 			var plans []plan
@@ -36,11 +37,12 @@ func newGolang() runner {
 			}
 			for i, group := range plans {
 				pkg := group.shown[0]
-				rest := goFlags(p.args)
+				own, binary := splitGoArgs(p.args)
+				rest := goFlags(own)
 				if pattern := strings.Join(tests[pkg], "|"); pattern != "" {
 					rest = append(rest, "-run", pattern)
 				}
-				rest = append(rest, pkg)
+				rest = slices.Concat(rest, []string{pkg}, binary)
 				plans[i] = p.goPlan(append([]string{"go", "test", "-count=1"}, rest...))
 				plans[i].argv = append([]string{"go", "test", "-json", "-count=1", "-vet=off"}, rest...)
 			}
@@ -68,6 +70,16 @@ func isGoPackage(arg string) bool {
 	return arg == "." || arg == ".." || arg == "..." || arg == "all" || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
 }
 
+// splitGoArgs splits arguments at -args: those before are for go, the others for the binary of the tests.
+func splitGoArgs(args []string) (own, binary []string) {
+	for i, a := range args {
+		if a == "-args" || a == "--args" {
+			return args[:i:i], args[i:]
+		}
+	}
+	return args, nil
+}
+
 // goFlags returns the arguments of the caller without packages and without flags that select tests.
 func goFlags(args []string) []string {
 	var kept []string
@@ -89,7 +101,8 @@ func goFlags(args []string) []string {
 // goListFlags are those of a caller's flags that say how to build a package, for a list of its tests.
 func goListFlags(args []string) []string {
 	var kept []string
-	for i := 0; i < len(args) && args[i] != "-args" && args[i] != "--args"; i++ {
+	args, _ = splitGoArgs(args)
+	for i := 0; i < len(args); i++ {
 		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		if !strings.HasPrefix(args[i], "-") {
 			continue
