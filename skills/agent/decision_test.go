@@ -175,7 +175,7 @@ func TestExcludesAreUndone(t *testing.T) {
 		{"present", "x\n", "x\n/A.md\n", nil, "x\n"},
 		{"without an end of line", "x", "x\n/A.md\n", nil, "x"},
 		{"appended to", "x\n", "x\n/A.md\n", func(s string) string { return s + "y\n" }, "x\ny\n"},
-		{"the end of a line", "docs/A.md\n", "docs/A.md\n/A.md\n", func(s string) string { return s + "y\n" }, "docs/A.md\ny\n"},
+		{"the end of a line", "docs/A.md\nx\n", "docs/A.md\nx\n/A.md\n", func(s string) string { return s + "y\n" }, "docs/A.md\nx\ny\n"},
 		{"the last line", "x\n", "x\n/A.md\n", func(string) string { return "y\n/A.md" }, "y\n"},
 		{"gone already", "x\n", "x\n/A.md\n", func(string) string { return "y\n" }, "y\n"},
 	} {
