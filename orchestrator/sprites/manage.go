@@ -87,6 +87,9 @@ func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteS
 	}
 	defer res.Body.Close()
 	for state, err := range readEvents[SpriteState](ctx, c.transport, res) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if errors.Is(err, progress.ErrCut) {
 			break
 		}
