@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -55,11 +56,11 @@ func printMerge(console *cli.Console, repo, branch string) {
 	fmt.Fprintf(console.Out, "  The result is branch %s of %s. Merge it with: %s\n", cli.Clean(branch), cli.Clean(repo), merge)
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`) })
 
 // shellWord returns a text, cleaned, as one word of a command line of a shell.
 func shellWord(text string) string {
-	if plainWord.MatchString(text) {
+	if plainWord().MatchString(text) {
 		return text
 	}
 	return "'" + strings.ReplaceAll(cli.Clean(text), "'", `'\''`) + "'"

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"sync"
 )
 
 // unportable are keywords that the vendors' strict modes refuse, or some of them.
@@ -57,11 +58,11 @@ func portableIn(v any) bool {
 	return true
 }
 
-var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+var notInNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
 
 // schemaName is a name as strict modes take it.
 func schemaName(name string) string {
-	name = notInNames.ReplaceAllString(name, "_")
+	name = notInNames().ReplaceAllString(name, "_")
 	if name == "" {
 		return "answer"
 	}

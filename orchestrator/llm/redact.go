@@ -2,12 +2,13 @@ package llm
 
 import (
 	"regexp"
+	"sync"
 
 	"github.com/spritekit/lattice/spritekit/redact"
 )
 
 // keyLike is how the vendors' keys look, masked in part or not: servers like to repeat them in errors.
-var keyLike = regexp.MustCompile(`\b(sk|xai|gsk|key)-[A-Za-z0-9_*.-]{8,}`)
+var keyLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(sk|xai|gsk|key)-[A-Za-z0-9_*.-]{8,}`) })
 
 // Redacted replaces keys in text.
 const Redacted = redact.Mark
@@ -26,5 +27,5 @@ func redactKey(text, key string) string {
 
 // redactError is redact for what a server says instead of an answer: nothing that looks like a key is wanted there.
 func redactError(text, key string) string {
-	return keyLike.ReplaceAllString(redactKey(text, key), Redacted)
+	return keyLike().ReplaceAllString(redactKey(text, key), Redacted)
 }

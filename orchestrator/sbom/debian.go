@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // stanza is one paragraph of a control file: values by field, with continuation lines after newlines.
@@ -94,7 +95,7 @@ func (b *Bill) parseLicence(copyright []byte) string {
 	return strings.Join(said, " AND ")
 }
 
-var operator = regexp.MustCompile(`(?i)\s+(and|or)\s+`)
+var operator = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+(and|or)\s+`) })
 
 // spdxExpression converts a DEP-5 synopsis to an SPDX expression. A synopsis with an exception or a comma becomes one
 // reference of its own.
@@ -105,21 +106,21 @@ func (b *Bill) spdxExpression(synopsis string) string {
 	}
 	var out strings.Builder
 	rest := 0
-	for _, at := range operator.FindAllStringSubmatchIndex(synopsis, -1) {
+	for _, at := range operator().FindAllStringSubmatchIndex(synopsis, -1) {
 		out.WriteString(b.spdxName(synopsis[rest:at[0]]) + " " + strings.ToUpper(synopsis[at[2]:at[3]]) + " ")
 		rest = at[1]
 	}
 	return out.String() + b.spdxName(synopsis[rest:])
 }
 
-var unfit = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
+var unfit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9.-]+`) })
 
 // spdxName returns the SPDX identifier of a licence of Debian's, or a reference of its own.
 func (b *Bill) spdxName(debian string) string {
 	if id, ok := spdxNames[strings.ToLower(debian)]; ok {
 		return id
 	}
-	spelled := cmp.Or(strings.Trim(unfit.ReplaceAllString(strings.ReplaceAll(debian, "+", "-or-later"), "-"), "-."), "unnamed")
+	spelled := cmp.Or(strings.Trim(unfit().ReplaceAllString(strings.ReplaceAll(debian, "+", "-or-later"), "-"), "-."), "unnamed")
 	ref := "LicenseRef-debian-" + spelled
 	b.licences[ref] = debian
 	return ref

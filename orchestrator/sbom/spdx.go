@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // SPDXMediaType is the media type of a bill as SPDX.
@@ -126,10 +127,10 @@ func spdxOf(p Package, purpose string) spdxPackage {
 	return s
 }
 
-var unfitID = regexp.MustCompile(`[^A-Za-z0-9.-]`)
+var unfitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9.-]`) })
 
 // spdxID returns a readable id of a package, made unique by a digest of its purl.
 func spdxID(p Package) string {
 	sum := sha256.Sum256([]byte(p.PURL))
-	return "SPDXRef-" + unfitID.ReplaceAllString(p.Name, "-") + "-" + hex.EncodeToString(sum[:6])
+	return "SPDXRef-" + unfitID().ReplaceAllString(p.Name, "-") + "-" + hex.EncodeToString(sum[:6])
 }

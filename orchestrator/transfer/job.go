@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/bytecount"
 	"github.com/spritekit/lattice/orchestrator/cli"
@@ -24,11 +25,11 @@ type Place struct {
 	into   bool   // it was written as a folder
 }
 
-var placeInSprite = regexp.MustCompile(`^([a-z0-9](?:[a-z0-9-]*[a-z0-9])?):(.*)$`)
+var placeInSprite = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z0-9](?:[a-z0-9-]*[a-z0-9])?):(.*)$`) })
 
 func ParsePlace(text string) Place {
 	p := Place{path: text, into: strings.HasSuffix(text, "/")}
-	if m := placeInSprite.FindStringSubmatch(text); m != nil {
+	if m := placeInSprite().FindStringSubmatch(text); m != nil {
 		p.Sprite, p.path = m[1], m[2]
 		if !path.IsAbs(p.path) {
 			p.path = path.Join("/home/sprite", p.path)

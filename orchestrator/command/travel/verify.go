@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -124,7 +125,7 @@ func printPublicKey(env *setup.Env) error {
 	return err
 }
 
-var commitPattern = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+var commitPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{7,64}$`) })
 
 // verification is what lattice verify --json prints.
 type verification struct {
@@ -140,7 +141,7 @@ type verification struct {
 
 func verify(ctx context.Context, env *setup.Env, name, from string, key ed25519.PublicKey) error {
 	commit := ""
-	if commitPattern.MatchString(name) {
+	if commitPattern().MatchString(name) {
 		commit = name
 	}
 	journal, err := verifiedJournal(ctx, env, name, commit, from)

@@ -245,7 +245,7 @@ func (p *lineParser) parseJSON() (json.RawMessage, bool) {
 func (p *lineParser) qualifyRefs(v any, s span) any {
 	switch v := v.(type) {
 	case string:
-		name := stepRef.FindString(v)
+		name := stepRef().FindString(v)
 		if name == "" || expr.RefAt("$vars"+v[len(name):]) != "$vars"+v[len(name):] {
 			return v
 		}

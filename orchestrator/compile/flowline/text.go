@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
@@ -14,7 +15,7 @@ import (
 // piece is a part of a text: literal text, or a reference.
 type piece struct{ text, ref string }
 
-var stepRef = regexp.MustCompile(`^\$[A-Za-z][A-Za-z0-9_]*`)
+var stepRef = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\$[A-Za-z][A-Za-z0-9_]*`) })
 
 // parseValue parses a text and returns it as a value expression.
 func (p *lineParser) parseValue() (json.RawMessage, bool) {
@@ -113,7 +114,7 @@ func (p *lineParser) parseRef() (piece, bool) {
 		end := strings.IndexByte(rest, '}')
 		name := ""
 		if end > 0 {
-			name = stepRef.FindString("$" + rest[2:end])
+			name = stepRef().FindString("$" + rest[2:end])
 		}
 		if name == "" || expr.RefAt("$vars"+rest[1+len(name):end]) != "$vars"+rest[1+len(name):end] {
 			p.addError(span{start, start + max(2, end+1)}, "ref_invalid", "${in.name} or ${git_clone.head}; single quotes keep a $ as it is", "this is not a reference")
@@ -122,7 +123,7 @@ func (p *lineParser) parseRef() (piece, bool) {
 		p.at += end + 1
 		return piece{ref: p.resolveName(name[1:], rest[1+len(name):end], span{start, p.at})}, true
 	}
-	name := stepRef.FindString(rest)
+	name := stepRef().FindString(rest)
 	if name == "" {
 		p.at++
 		return piece{text: "$"}, true

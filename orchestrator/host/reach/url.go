@@ -255,16 +255,18 @@ func writePage(w http.ResponseWriter, status int, title, cause, remedy string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	w.WriteHeader(status)
-	_ = pageText.Execute(w, map[string]string{"Title": title, "Cause": cause, "Remedy": remedy}) // the client may be gone
+	_ = pageText().Execute(w, map[string]string{"Title": title, "Cause": cause, "Remedy": remedy}) // the client may be gone
 }
 
-var pageText = template.Must(template.New("").Parse(`<!doctype html>
+var pageText = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Parse(`<!doctype html>
 <title>{{.Title}}</title>
 <body style="font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 1em">
 <h1>{{.Title}}</h1>
 <p>{{.Cause}}</p>
 {{with .Remedy}}<p>Try: <code>{{.}}</code></p>{{end}}
 `))
+})
 
 // findWebService returns the service of the sprite that has an HTTP port, nil when there is none.
 func (u *urlServer) findWebService(name string) *services.Web {

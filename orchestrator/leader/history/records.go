@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -74,7 +75,7 @@ func (rs *Records) FindStarted(key string) (string, error) {
 	if key == "" {
 		return "", nil
 	}
-	if !StartKey.MatchString(key) {
+	if !StartKey().MatchString(key) {
 		return "", fault.BadInput("bad_request", "the key of a run is 16 letters and digits")
 	}
 	switch _, err := rs.Store.Find(RunID(key)); {
@@ -86,7 +87,7 @@ func (rs *Records) FindStarted(key string) (string, error) {
 	return RunID(key), nil
 }
 
-var StartKey = regexp.MustCompile(`^[a-z2-7]{16}$`)
+var StartKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z2-7]{16}$`) })
 
 func RunID(key string) string { return "run_" + key }
 

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
@@ -94,12 +95,12 @@ func refuseInput(findings []finding.Finding) error {
 	return p
 }
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // checkVariables refuses the names of variables that agents must not get.
 func checkVariables(names []string) error {
 	for _, name := range names {
-		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
+		if !variable().MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
 			return fault.BadInput("agent_env_invalid", "%q cannot be passed to an agent", name).WithHint("names that begin with LATTICE_ configure the skill itself")
 		}
 	}

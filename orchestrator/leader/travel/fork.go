@@ -38,7 +38,7 @@ func (t *Travel) Fork(ctx context.Context, id string, req api.ForkRequest) ([]ap
 	switch {
 	case req.N < 1 || req.N > maxForks:
 		return nil, fault.BadInput("bad_input", "%d copies of a run: from 1 to %d can be made at once", req.N, maxForks)
-	case !history.StartKey.MatchString(req.Key):
+	case !history.StartKey().MatchString(req.Key):
 		return nil, fault.BadInput("bad_request", "the key of a fork is 16 letters and digits")
 	}
 	if err := t.Drives.AwaitHandover(ctx); err != nil {
