@@ -107,13 +107,19 @@ func Parse(body string) []Command {
 		}
 		switch {
 		case ok && shown && len(found) == maxCommands:
-			return append(found[:maxCommands-1], Command{Line: i + 1, Problem: fmt.Sprintf("a comment has at most %d commands", maxCommands)})
+			found = append(found[:maxCommands-1], Command{Line: i + 1, Problem: fmt.Sprintf("a comment has at most %d commands", maxCommands)})
+			return checkAll(found)
 		case ok && shown:
 			found = append(found, parseLine(rest, i+1))
 		case len(found) > 0 && (found[len(found)-1].Verb == Answer || found[len(found)-1].Verb == Research):
 			found[len(found)-1].Text += "\n" + lines[i]
 		}
 	}
+	return checkAll(found)
+}
+
+// checkAll completes commands whose lines were all read.
+func checkAll(found []Command) []Command {
 	for i := range found {
 		found[i].Text = strings.TrimSpace(found[i].Text)
 		found[i].check()

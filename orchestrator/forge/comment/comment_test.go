@@ -91,6 +91,25 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A command in front of too many others is checked like any other.
+func TestTooManyCommands(t *testing.T) {
+	t.Parallel()
+	for first, want := range map[string]string{
+		"/lattice approve everything":  "names the digest",
+		"/lattice plan ../../secret":   "a path in the repository",
+		"/lattice reject \u202etxt":    "not shown",
+		"/lattice reject   not now   ": "",
+	} {
+		all := Parse(first + "\n" + strings.Repeat("/lattice status\n", maxCommands))
+		if got := all[0].Problem; len(all) != maxCommands || !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q: %d commands, the first with the problem %q, want %q", first, len(all), got, want)
+		}
+		if text := all[0].Text; text != strings.TrimSpace(text) {
+			t.Errorf("%q: the text %q has blanks at its ends", first, text)
+		}
+	}
+}
+
 func TestFill(t *testing.T) {
 	t.Parallel()
 	one, two := map[string]string{"answer": "string"}, map[string]string{"colour": "string", "count": "integer"}
