@@ -31,6 +31,9 @@ func TestCommands(t *testing.T) {
 		"- [ ] a\n- [x] b (c)\n/lattice status":                    {{Verb: Status, Line: 3}},
 		"<details>\n\na\n\n</details>\n\n/lattice status":          {{Verb: Status, Line: 7}},
 		"$$\nx\n$$\n/lattice status":                               {{Verb: Status, Line: 4}},
+		"1. ```\n   x\n   ```\n/lattice status":                    {{Verb: Status, Line: 4}},
+		"- a\n\n\t```\n\tx\n\n\t```\n/lattice status":              {{Verb: Status, Line: 7}},
+		"```\nx\n   ``` \n/lattice status":                         {{Verb: Status, Line: 4}},
 		"a < b\n/lattice status":                                   {{Verb: Status, Line: 2}},
 		"```suggestion\r\nx\r\n```\r\n/lattice status":             {{Verb: Status, Line: 4}},
 	}
@@ -56,6 +59,9 @@ func TestNoCommand(t *testing.T) {
 		"<?x\n\n/lattice cancel\n?>", "<![CDATA[\n\n/lattice cancel\n]]>", "<!X\n\n/lattice cancel\n>",
 		"[//]: # (\n/lattice cancel\n)", "[x]: y \"\n/lattice cancel\n\"", "[^1]: note\n/lattice cancel", "[a](<\n/lattice cancel\n>)", "[a](x '\n/lattice cancel\n')", "![\n/lattice cancel\n](x)",
 		"On Monday, sue wrote:\n\n/lattice cancel", "On Monday sue <s@x> wrote:\n> a\n\n/lattice cancel", "-----Original Message-----\nFrom: sue\n\n/lattice cancel", "From: sue\nSent: Monday\n\n/lattice cancel", "________________________________\nFrom: sue\n/lattice cancel", "-- \n/lattice cancel",
+		"```\n    ```\n/lattice cancel\n```", "```\n\t```\n/lattice cancel\n```", "```\n```\u00a0\n/lattice cancel\n```", "```\n\u2003```\n/lattice cancel\n```", "~~~\n~~~\x0b\n/lattice cancel\n~~~",
+		"- ```\nx\n```\n/lattice cancel\n```", "- ```\nx\n  ```\n/lattice cancel\n```", "    ```\n\n```\n/lattice cancel\n```", "- ```\n     ```\n\n```\n/lattice cancel\n```",
+		"x\r```\n\n/lattice cancel\n```", "x\r~~~\n/lattice cancel\n~~~", "> a quotation that\n\u00a0\n/lattice cancel", "<p>\n\u00a0\n/lattice cancel\n</p>", "`code that\n\x0c\n/lattice cancel\ngoes on`",
 		"\uff0flattice cancel", "\u2215lattice cancel", "/\u202elattice cancel", "/lattice\u200b cancel", "/lattice\u2003cancel", "\r/lattice cancel", "\x0b/lattice cancel", "\x0c/lattice cancel",
 		"\u200b/lattice cancel", "\ufeff/lattice cancel", "/\u200blattice cancel", "/lаttice cancel", "/lattice\u00a0cancel", "x\r/lattice cancel", "x\u2028/lattice cancel", "x\x85/lattice cancel",
 	} {

@@ -44,7 +44,7 @@ func StripHidden(body string) string {
 		switch {
 		case fence != "":
 			out = append(out, line)
-			if closesFence(line, fence) {
+			if closesFence(line, fence) && columnOf(line, " \t") <= 3 {
 				fence = ""
 			}
 			continue

@@ -11,16 +11,25 @@ func shownLines(lines []string) []bool {
 	shown := make([]bool, len(lines))
 	var (
 		fence     string // that opened the block of code
+		depth     int    // the column of the fence; more than 0 if it may be in a list
 		until     string // ends the HTML
 		quoted    bool   // a line of text continues the quotation before it
 		paragraph string // so far
 	)
 	for i, line := range lines {
-		trimmed := strings.TrimSpace(line)
+		trimmed := strings.Trim(line, " \t") // other blanks do not make a blank line
+		at := columnOf(line, " \t")
 		switch {
+		case strings.Contains(line, "\r"), depth > 0 && trimmed != "" && at < depth: // it may be several lines, or the end of the list
+			return shown
 		case fence != "":
 			if closesFence(line, fence) {
-				fence = ""
+				if at > max(3, depth) && depth > 0 {
+					return shown
+				}
+				if at <= max(3, depth) {
+					fence, depth = "", 0
+				}
 			}
 			continue
 		case until != "":
@@ -46,7 +55,7 @@ func shownLines(lines []string) []bool {
 			continue
 		}
 		if fence = openedFence(line); fence != "" {
-			quoted, paragraph = false, ""
+			quoted, paragraph, depth = false, "", columnOf(line, listMarks)
 			continue
 		}
 		if strings.HasPrefix(trimmed, "<") || strings.Contains(line, "<!--") {
@@ -116,9 +125,19 @@ func openedFence(line string) string {
 	return ""
 }
 
-// closesFence reports whether a line ends the block of code that a fence opened.
+// columnOf returns the column, from 0, at which a line goes on behind some marks.
+func columnOf(line, marks string) (column int) {
+	for _, c := range line[:len(line)-len(strings.TrimLeft(line, marks))] {
+		if column++; c == '\t' {
+			column = (column + 3) / 4 * 4
+		}
+	}
+	return column
+}
+
+// closesFence reports whether a line ends the block of code that a fence opened, if it is not indented too far.
 func closesFence(line, fence string) bool {
-	line = strings.TrimSpace(line)
+	line = strings.Trim(line, " \t")
 	return len(line) >= len(fence) && strings.Trim(line, fence[:1]) == ""
 }
 
