@@ -9,11 +9,15 @@ import (
 // hiddenParts are the parts of Markdown that a code host does not show, each with its replacement: comments, definitions of
 // links, attributes of HTML, and the texts and titles of images and links that appear only under the pointer or not at all.
 var hiddenParts = sync.OnceValue(func() []hiddenPart {
+	const title = `(?:"[^"\n]*(?:\n[^"\n]+)*"|'[^'\n]*(?:\n[^'\n]+)*'|\([^()\n]*(?:\n[^()\n]+)*\))`
 	return []hiddenPart{
+		// With marks of quotations and lists in front, and with a title in the next lines.
+		{regexp.MustCompile(`(?m)^((?:[ \t]*(?:[>*+-]|[0-9]{1,9}[.)]))* {0,3})\[[^\]\n]+\]:[ \t]*\n?[ \t]*\S+(?:[ \t]*\n?[ \t]*` + title + `)?[ \t]*$`), "$1(a definition of a link is left out)"},
 		{regexp.MustCompile(`(?m)^ {0,3}\[[^\]\n]+\]:.*$`), "(a definition of a link is left out)"},
-		{regexp.MustCompile(`<([A-Za-z][A-Za-z0-9-]*)[\s/][^<>]*>`), "<$1>"},
+		{regexp.MustCompile(`<(?:![A-Za-z\[]|\?)[^>]*>`), "(a comment that is not shown is left out)"},
+		{regexp.MustCompile(`<(/?[A-Za-z][A-Za-z0-9-]*)[\s/](?:"[^"]*"|'[^']*'|[^<>])*>`), "<$1>"},
 		{regexp.MustCompile(`!\[[^\]]*\]`), "![]"},
-		{regexp.MustCompile(`(\]\([^\s()]*)\s[^()]*\)`), "$1)"},
+		{regexp.MustCompile(`(\]\((?:<[^<>\n]*>|[^\s()]|\([^\s()]*\))*)\s(?:"[^"]*"|'[^']*'|\([^()]*\)|[^()])*\)`), "$1)"},
 	}
 })
 
@@ -39,7 +43,7 @@ func StripHidden(body string) string {
 		}
 		prose = nil
 	}
-	fence := ""
+	fence, until := "", ""
 	for line := range strings.SplitSeq(body, "\n") {
 		switch {
 		case fence != "":
@@ -48,6 +52,14 @@ func StripHidden(body string) string {
 				fence = ""
 			}
 			continue
+		case until != "": // a fence in HTML is text
+			if endsHTML(line, until) {
+				until = ""
+			}
+		case strings.HasPrefix(strings.TrimLeft(autoLinks().ReplaceAllString(line, ""), " "), "<"):
+			if until = htmlEnd(line); until == "</details>" {
+				until = blank // Markdown goes on in it
+			}
 		case strings.HasPrefix(line, "```"), strings.HasPrefix(line, "~~~"): // others may be shown as text
 			if fence = openedFence(line); fence != "" {
 				flush()

@@ -33,7 +33,7 @@ func shownLines(lines []string) []bool {
 			}
 			continue
 		case until != "":
-			if until == blank && trimmed == "" || until != blank && strings.Contains(strings.ToLower(line), until) {
+			if endsHTML(line, until) {
 				until = ""
 			}
 			continue
@@ -171,6 +171,14 @@ func htmlEnd(line string) string {
 		}
 	}
 	return blank
+}
+
+// endsHTML reports whether a line ends the HTML that goes on until a text.
+func endsHTML(line, until string) bool {
+	if until == blank {
+		return strings.Trim(line, " \t") == ""
+	}
+	return strings.Contains(strings.ToLower(line), until)
 }
 
 // opensSpan reports whether a paragraph may end within code: in a run of backquotes that no equal run follows.
