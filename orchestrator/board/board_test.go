@@ -381,3 +381,26 @@ func TestLargeEvent(t *testing.T) {
 		t.Errorf("left %v, %v", tasks, err)
 	}
 }
+
+// On a board without short ids, an empty name is not the name of a task.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := Init(dir, DefaultConfig("")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	made, _, err := b.Create(t.Context(), "human:a", "", CreatedData{Title: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, code := range map[string]string{made.ID: "", made.ID[:20]: "", "": "task_not_found", "task_": "task_not_found", "LAT-1": "task_not_found"} {
+		if found, err := b.Resolve(name); codeOf(err) != code || err == nil && found.ID != made.ID {
+			t.Errorf("Resolve(%q) = %+v, %v, want %q", name, found, err, code)
+		}
+	}
+}

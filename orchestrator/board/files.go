@@ -256,7 +256,7 @@ func (b *Board) Resolve(name string) (*Task, error) {
 	var found []*Task
 	for _, t := range tasks {
 		switch {
-		case t.ID == name, strings.EqualFold(t.ShortID, name):
+		case t.ID == name, name != "" && strings.EqualFold(t.ShortID, name):
 			return t, nil
 		case strings.HasPrefix(t.ID, name) && len(name) > len("task_"):
 			found = append(found, t)
