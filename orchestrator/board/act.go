@@ -158,12 +158,13 @@ func (t *Task) applyLabels(e Event) error {
 	if err != nil {
 		return err
 	}
-	t.Labels = nil
+	var labels []string
 	if d.To != "" {
-		t.Labels = strings.Split(d.To, ",")
+		labels = strings.Split(d.To, ",")
 	}
-	if err := checkLabels(t.Labels); err != nil {
+	if err := checkLabels(labels); err != nil {
 		return fmt.Errorf("has labels that are no list: %w", err)
 	}
+	t.Labels = labels
 	return nil
 }

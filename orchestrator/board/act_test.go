@@ -123,3 +123,15 @@ func TestProposal(t *testing.T) {
 		}
 	}
 }
+
+func TestRefusedLabelsLeaveTheTask(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[string]string{"b,c": "b c", "": "", "a b": "a", "a,,b": "a", "b\\nc": "a"} {
+		task := NewTask("task_01")
+		task.Labels = []string{"a"}
+		err := task.Apply(Event{Type: FieldUpdated, TaskID: task.ID, Data: []byte(`{"field":"labels","to":"` + to + `"}`)})
+		if got := strings.Join(task.Labels, " "); got != want || (err == nil) != (want != "a") {
+			t.Errorf("labels %q: %q, %v, want %q", to, got, err, want)
+		}
+	}
+}
