@@ -126,7 +126,7 @@ func (d Draft) changesFor(t *Task) (changes []Change) {
 	if t == nil || t.Status == "done" || t.Status == Cancelled {
 		return nil
 	}
-	for _, f := range []struct{ name, from, to string }{{"title", t.Title, d.Title}, {"description", t.Description, d.Description}} {
+	for _, f := range []struct{ name, from, to string }{{"title", t.Title, strings.TrimSpace(d.Title)}, {"description", t.Description, d.Description}} {
 		if f.from != f.to {
 			changes = append(changes, Change{FieldUpdated, ChangeData{Field: f.name, From: &f.from, To: f.to}})
 		}

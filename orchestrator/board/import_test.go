@@ -24,6 +24,11 @@ func TestCheckDrafts(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
+	for title, want := range map[string]int{"A": 0, " A ": 0, "A\n": 0, "A b": 1} {
+		if changes := (Draft{Key: "a", Title: title}).changesFor(&Task{Title: "A", Status: "backlog"}); len(changes) != want {
+			t.Errorf("the title %q changes %v", title, changes)
+		}
+	}
 	renamed := good
 	renamed.Title = "B"
 	if good.idIn("d") != renamed.idIn("d") || good.idIn("d") == good.idIn("e") {
