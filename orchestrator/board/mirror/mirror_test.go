@@ -213,3 +213,18 @@ func TestCreateHostile(t *testing.T) {
 		}
 	}
 }
+
+// A long title is cut to one that the board keeps as it is.
+func TestTitleOf(t *testing.T) {
+	t.Parallel()
+	for title, want := range map[string]string{
+		" two\n lines ":                 "two lines",
+		" ":                             "Issue 7",
+		strings.Repeat("é", maxTitle+1): strings.Repeat("é", maxTitle),
+		strings.Repeat("é", maxTitle-1) + " and more": strings.Repeat("é", maxTitle-1),
+	} {
+		if got := titleOf(forge.Issue{Number: 7, Title: title}); got != want {
+			t.Errorf("titleOf(%q) = %q, want %q", title, got, want)
+		}
+	}
+}
