@@ -170,10 +170,12 @@ func TestConfigIsStrict(t *testing.T) {
 
 func TestConfigErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"{\n\"workflow\": {},\n\"hook\": {}\n}":     `line 3: unknown field "hook"`,
-		"{\n\"workflow\": {},\n\"workers\": 1\n}":   "line 3: cannot unmarshal number",
-		"{\n\"workflow\": {},,\n\"workers\": []\n}": "line 2: invalid character",
-		"{\n\"workflow\": {\n":                      "line 3: unexpected EOF",
+		"{\n\"workflow\": {},\n\"hook\": {}\n}":                        `line 3: unknown field "hook"`,
+		"{\n\"workflow\": {},\n\"workers\": 1\n}":                      "line 3: cannot unmarshal number",
+		"{\n\"workflow\": {},,\n\"workers\": []\n}":                    "line 2: invalid character",
+		"{\n\"workflow\": {\n":                                         "line 3: unexpected EOF",
+		"{\"workflow\": {\"statuses\": [\"a\"]}}\n\n{\"hooks\": {}}\n": "line 3: text behind the end",
+		"{\"workflow\": {\"statuses\": [\"a\"]}}}":                     "line 1: text behind the end",
 	} {
 		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

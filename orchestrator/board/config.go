@@ -120,6 +120,9 @@ func parseConfig(text []byte) (Config, error) {
 	if err := d.Decode(&c); err != nil {
 		return c, badConfig("line %d: %s", findLine(text, err), strings.TrimPrefix(err.Error(), "json: "))
 	}
+	if rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return c, badConfig("line %d: text behind the end", 1+bytes.Count(text[:len(text)-len(rest)], []byte("\n")))
+	}
 	w := c.Workflow
 	if len(w.Statuses) == 0 {
 		return c, badConfig("workflow.statuses is empty")
