@@ -406,3 +406,21 @@ func TestResolve(t *testing.T) {
 		}
 	}
 }
+
+// A digest is trusted although the file ended without a line end, and the one before it still is.
+func TestTrust(t *testing.T) {
+	t.Parallel()
+	for before, lines := range map[string]string{"": "new\n", "old\n": "old\nnew\n", "old": "old\nnew\n", "new": "new"} {
+		home := t.TempDir()
+		file := filepath.Join(home, trustFile)
+		if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Trust(home, "new"); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != lines {
+			t.Errorf("%q becomes %q, %v, want %q", before, text, err, lines)
+		}
+	}
+}

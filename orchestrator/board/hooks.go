@@ -60,11 +60,18 @@ func Trust(home, digest string) error {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(home, trustFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(home, trustFile), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(digest + "\n")
+	line := digest + "\n"
+	last := make([]byte, 1)
+	if size, err := f.Seek(0, io.SeekEnd); err == nil && size > 0 {
+		if _, err := f.ReadAt(last, size-1); err == nil && last[0] != '\n' {
+			line = "\n" + line // a person or a writer that was killed left the last line without an end
+		}
+	}
+	_, err = f.WriteString(line)
 	return errors.Join(err, f.Close())
 }
 
