@@ -23,6 +23,8 @@ func TestBudget(t *testing.T) {
 		"repository lowers":         {server: "budgets.run.usd = 2", repository: "budgets.run.usd = 1", name: run, want: budget.Amount{MicroUSD: 1_000_000}, rule: "repository:1: budgets.run.usd"},
 		"repository adds":           {repository: "budgets.run.usd = 1", name: run, want: budget.Amount{MicroUSD: 1_000_000}, rule: "repository:1: budgets.run.usd"},
 		"repository cannot raise":   {server: "budgets.run.usd = 2", repository: "budgets.run.usd = 3", name: run, want: budget.Amount{MicroUSD: 2_000_000}, rule: "server:1: budgets.run.usd"},
+		"an inline estimate of 0":   {server: "\nbudgets.estimate = { usd = 0 }", name: estimateName, want: budget.Amount{Tokens: 200_000, Millis: 1_800_000}, rule: "server:2: budgets.estimate.usd"},
+		"an inline table":           {server: "\n[budgets]\nrun = { usd = 2 }", name: run, want: budget.Amount{MicroUSD: 2_000_000}, rule: "server:3: budgets.run.usd"},
 		"a profile before the rest": {server: "budgets.run.usd = 2\n[profiles.a]\nrepositories = ['/r']\nbudgets.run.usd = 9", name: run, want: budget.Amount{MicroUSD: 9_000_000}, rule: "server:4: budgets.run.usd"},
 	}
 	for name, tt := range tests {
@@ -42,10 +44,12 @@ func TestBudget(t *testing.T) {
 func TestBudgetFindings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"budgets.run.usd = -1":          "line 1: budgets.run.usd: -1 is not an amount of US dollars",
-		"budgets.run.usd = nan":         "line 1: budgets.run.usd: NaN is not an amount of US dollars",
-		"\n[budgets.day]\ntokens = -5":  "line 3: budgets.day.tokens: -5 is not a number of tokens",
-		"[budgets.run]\ntokens = 0":     "line 2: budgets.run.tokens: a budget is more than 0",
+		"budgets.run.usd = -1":         "line 1: budgets.run.usd: -1 is not an amount of US dollars",
+		"budgets.run.usd = nan":        "line 1: budgets.run.usd: NaN is not an amount of US dollars",
+		"\n[budgets.day]\ntokens = -5": "line 3: budgets.day.tokens: -5 is not a number of tokens",
+		"[budgets.run]\ntokens = 0":    "line 2: budgets.run.tokens: a budget is more than 0",
+		"[budgets]\nday = { usd = 0 }": "line 2: budgets.day.usd: a budget is more than 0",
+		"\nprofiles.a = { repositories = ['/r'], budgets = { run = { tokens = 0 } } }": "line 2: profiles.a.budgets.run.tokens: a budget is more than 0",
 		"[budgets.week]\nusd = 1":       "budgets.week",
 		"budgets.run.time = 'tomorrow'": "is not a length of time",
 	} {

@@ -202,6 +202,11 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 		}
 		return Layer{}, []Finding{{Message: strings.TrimPrefix(err.Error(), "toml: ")}}
 	}
+	for _, key := range meta.Keys() { // one in an inline table stands where the table does
+		if at := strings.Join(key, "."); l.lines[at] == 0 {
+			l.lines[at] = l.lines.Of(at)
+		}
+	}
 	c := checker{lines: l.lines}
 	for _, key := range meta.Undecoded() {
 		c.addProblem(key.String(), "there is no such key")
