@@ -82,35 +82,43 @@ func matchesPath(pattern, name string) bool {
 	pattern = strings.TrimPrefix(pattern, "/")
 	below := strings.HasSuffix(pattern, "/")
 	want, have := strings.Split(strings.TrimSuffix(pattern, "/"), "/"), strings.Split(name, "/")
-	for at := range have {
-		if matchesSegments(want, have[at:], below) {
-			return true
-		}
-		if rooted {
-			return false
-		}
+	if !rooted {
+		want = slices.Insert(want, 0, "**")
 	}
-	return false
+	if below {
+		want = append(want, "*", "**") // at least one segment
+	}
+	return matchesSegments(want, have)
 }
 
-// matchesSegments matches the segments of a pattern with those of a path. below admits further segments and requires one.
-func matchesSegments(want, have []string, below bool) bool {
-	if len(want) == 0 {
-		return below == (len(have) > 0)
-	}
-	if want[0] == "**" {
-		for n := range len(have) + 1 {
-			if matchesSegments(want[1:], have[n:], below) {
-				return true
-			}
+// matchesSegments matches the segments of a pattern with those of a path. Only the last ** so far gets more segments after a failure:
+// to try all numbers for each ** would take time without bound, and a repository may choose the pattern and the path.
+func matchesSegments(want, have []string) bool {
+	w, h, last, taken := 0, 0, -1, 0
+	for h < len(have) {
+		ok := false
+		switch {
+		case w < len(want) && want[w] == "**":
+			last, taken = w, h
+			w++
+			continue
+		case w < len(want):
+			ok, _ = path.Match(want[w], have[h])
 		}
-		return false
+		switch {
+		case ok:
+			w, h = w+1, h+1
+		case last < 0:
+			return false
+		default:
+			taken++
+			w, h = last+1, taken
+		}
 	}
-	if len(have) == 0 {
-		return false
+	for w < len(want) && want[w] == "**" {
+		w++
 	}
-	ok, _ := path.Match(want[0], have[0])
-	return ok && matchesSegments(want[1:], have[1:], below)
+	return w == len(want)
 }
 
 // maxNamed is the number of paths of one rule that a line names, so that decoys of one kind hide no other kind.
