@@ -30,14 +30,17 @@ var TriggerEvents = []string{
 	board.ProcessStarted, board.ProcessCompleted, board.ProcessFailed,
 }
 
+// maxHours bounds hours, so that a time.Duration holds them.
+const maxHours = 100 * 365 * 24
+
 // findProblem says why the trigger is not valid, "" if it is.
 func (t Trigger) findProblem(statuses []string) string {
 	starts := t.OnStatus != "" || t.Schedule != "" || t.OnEvent != "" || t.StaleHours != 0
 	switch {
-	case t.CooldownMinutes < 0:
-		return fmt.Sprintf("trigger.cooldown_minutes is %d", t.CooldownMinutes)
-	case t.StaleHours < 0:
-		return fmt.Sprintf("trigger.stale_hours is %d", t.StaleHours)
+	case t.CooldownMinutes < 0 || t.CooldownMinutes > 60*maxHours:
+		return fmt.Sprintf("trigger.cooldown_minutes is %d, not 0 to %d", t.CooldownMinutes, 60*maxHours)
+	case t.StaleHours < 0 || t.StaleHours > maxHours:
+		return fmt.Sprintf("trigger.stale_hours is %d, not 0 to %d", t.StaleHours, maxHours)
 	case t.ManualOnly && (starts || t.MissingRole != ""):
 		return "trigger.manual_only excludes on_status, missing_role, schedule, on_event and stale_hours"
 	case !t.ManualOnly && !starts:
