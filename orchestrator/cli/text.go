@@ -35,7 +35,7 @@ func TerminalSize(w io.Writer) (width, height int) {
 // Cut shortens a line to width columns, not counting colour.
 func Cut(line string, width int) string {
 	var b strings.Builder
-	columns, escape := 0, false
+	columns, escape, last := 0, false, 0 // last is where the character in the last column begins
 	for _, r := range line {
 		switch {
 		case r == '\x1b':
@@ -43,8 +43,11 @@ func Cut(line string, width int) string {
 		case escape:
 			escape = r != 'm'
 		default:
-			if columns++; columns >= width {
-				return b.String() + "…\x1b[0m"
+			if columns++; columns == width {
+				last = b.Len()
+			}
+			if columns > width {
+				return b.String()[:last] + "…\x1b[0m"
 			}
 		}
 		b.WriteRune(r)
