@@ -62,6 +62,9 @@ func ParsePair(pair string) (string, json.RawMessage, error) {
 	if !ok || name == "" || name == ":" {
 		return "", nil, fault.BadInput("bad_input", "%q is neither k=v nor k:=json", pair)
 	}
+	if !utf8.ValidString(pair) {
+		return "", nil, fault.BadInput("bad_input", "%q is not UTF-8", pair)
+	}
 	if typed, ok := strings.CutSuffix(name, ":"); ok {
 		if !json.Valid([]byte(value)) {
 			return "", nil, fault.BadInput("bad_input", "the value of %s is not JSON: %s", typed, value).WithHint(`quote it for the shell, for example '%s:=["a","b"]'`, typed)
@@ -70,9 +73,6 @@ func ParsePair(pair string) (string, json.RawMessage, error) {
 			return "", nil, err
 		}
 		return typed, json.RawMessage(value), nil
-	}
-	if !utf8.ValidString(pair) {
-		return "", nil, fault.BadInput("bad_input", "%q is not UTF-8", pair)
 	}
 	text, err := json.Marshal(value)
 	return name, text, err
