@@ -246,10 +246,12 @@ func (d Definition) findProblem() string {
 	x := d.Execution
 	word, _, _ := strings.Cut(x.Command, " ")
 	switch {
-	case d.Worker.Name == "" || strings.ContainsAny(d.Worker.Name, " /\\\n"):
+	case d.Worker.Name == "" || strings.ContainsAny(d.Worker.Name, " /\\\n\x00"):
 		return fmt.Sprintf("worker.name is %q, not a word", d.Worker.Name)
 	case board.CheckActor(d.Worker.Actor) != nil:
 		return fmt.Sprintf("worker.actor: %v", board.CheckActor(d.Worker.Actor))
+	case strings.Contains(x.Command+x.PromptFile+strings.Join(x.Writable, ""), "\x00"): // it parts them in the digest that a person trusts
+		return "execution has a null character in command, prompt_file or writable"
 	case x.Engine != "" && !slices.Contains(Engines, x.Engine):
 		return fmt.Sprintf("execution.engine is %q, not one of %s", x.Engine, strings.Join(Engines, ", "))
 	case x.Place != PlaceSprite && !d.IsLocal():
