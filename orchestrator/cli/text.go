@@ -111,7 +111,7 @@ func FormatBytes(n int64) string {
 		return fmt.Sprintf("%d bytes", n)
 	}
 	size, unit := float64(n)/(1<<10), 0
-	for size >= 1<<10 && unit < len(units)-1 {
+	for size >= 1<<10-0.05 && unit < len(units)-1 {
 		size, unit = size/(1<<10), unit+1
 	}
 	return fmt.Sprintf("%.1f %s", size, units[unit])

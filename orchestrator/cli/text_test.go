@@ -23,3 +23,14 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatBytes(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{
+		0: "0 bytes", 1023: "1023 bytes", 1 << 10: "1.0 KiB", 1<<20 - 1: "1.0 MiB", 1<<20 - 51: "1.0 MiB", 1<<20 - 100: "1023.9 KiB", 1<<30 - 1: "1.0 GiB", 1 << 50: "1024.0 TiB",
+	} {
+		if got := FormatBytes(n); got != want {
+			t.Errorf("FormatBytes(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
