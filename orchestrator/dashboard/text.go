@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
@@ -174,11 +175,15 @@ func listFunctions() template.FuncMap {
 	}
 }
 
+// cutText returns the beginning of a text, of at most so many bytes. It cuts no character in two.
 func cutText(text string, most int) string {
-	if len(text) > most {
-		return text[:most]
+	if len(text) <= most {
+		return text
 	}
-	return text
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }
 
 // shortDuration writes a duration for people, with two units at most.
