@@ -39,11 +39,11 @@ type markdown struct {
 
 // The beginnings of lines that make blocks.
 var (
-	headingLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#{1,6} +(.*?)[ #]*$`) })
+	headingLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#{1,6} +(.*?)(?: +#+)? *$`) })
 	bulletLine  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ *[-*+] +(.*)$`) })
 	numberLine  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ *\d{1,9}[.)] +(.*)$`) })
 	quoteLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ {0,3}> ?(.*)$`) })
-	fenceLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^ *(`{3,}|~{3,})") })
+	fenceLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^ *(?:(`{3,})[^`]*|(~{3,}).*)$") })
 )
 
 func (m *markdown) renderBlocks(lines []string) {
@@ -57,7 +57,7 @@ func (m *markdown) renderBlocks(lines []string) {
 		}
 		from := i
 		if fence := fenceLine().FindStringSubmatch(lines[i]); fence != nil {
-			for i++; i < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[i]), fence[1]); i++ {
+			for i++; i < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[i]), fence[1]+fence[2]); i++ {
 			}
 			m.out.WriteString("<pre>")
 			m.text(strings.Join(lines[from+1:i], "\n"))
