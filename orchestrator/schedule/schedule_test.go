@@ -65,4 +65,10 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse %q: %v, want %q", text, err, want)
 		}
 	}
+	for long, short := range map[string]string{"5/9223372036854775807 * * * *": "5 * * * *", "0 0 */9223372036854775807 * *": "0 0 */31 * *", "*/100 * * * *": "*/60 * * * *", "5-10/60 * * * *": "5 * * * *"} {
+		got, err := Parse(long)
+		if want, _ := Parse(short); err != nil || got != want {
+			t.Errorf("Parse %q = %v, %v, want as of %q", long, got, err, short)
+		}
+	}
 }
