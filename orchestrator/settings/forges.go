@@ -72,7 +72,7 @@ func ForgeKinds() []string { return []string{"github", "gitea"} }
 
 var (
 	forgeName      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`) })
-	repositoryName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$`) })
+	repositoryName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}$`) })
 )
 
 func checkForges(s Settings) (found []Finding) {
@@ -127,7 +127,7 @@ func checkForge(at, name string, f Forge) (found []Finding) {
 		}
 	}
 	for _, r := range f.Repositories {
-		if !repositoryName().MatchString(r) {
+		if parts := strings.Split(r, "/"); !repositoryName().MatchString(r) || slices.Contains(parts, ".") || slices.Contains(parts, "..") {
 			bad(CodeValue, "repositories", fmt.Sprintf("%q is not a repository", r), "such as acme/site")
 		}
 	}

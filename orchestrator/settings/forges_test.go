@@ -2,6 +2,7 @@ package settings
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -72,5 +73,10 @@ token_env = "A"
 		"forges.Main.url", "forges.Main.webhook_secret_file", "forges.Main.webhook_secret_file", "forges.gitea-app.app_id", "forges.half-app.app_id", "forges.odd.url", "forges.open.url", "forges.plain.token_env", "forges.plain.url", "forges.two.app_key_file", "forges.two.token_env"}
 	if !slices.Equal(keys, want) {
 		t.Errorf("got %v\nwant %v", keys, want)
+	}
+	for name, valid := range map[string]bool{"acme/site": true, "acme/.github": true, "a.b/c..d": true, "acme/..": false, "./site": false, "../..": false, "acme/": false, "acme/a/b": false, "acme/" + strings.Repeat("a", 101): false} {
+		if _, found := Parse([]byte("[forges.main]\nkind = \"github\"\ntoken_env = \"T\"\nrepositories = [\"" + name + "\"]")); (len(found) == 0) != valid {
+			t.Errorf("the repository %s: %+v, want valid %t", name, found, valid)
+		}
 	}
 }
