@@ -129,7 +129,10 @@ func checkAll(found []Command) []Command {
 
 // parseLine reads the rest of a line behind /lattice.
 func parseLine(rest string, line int) Command {
-	word, args, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	word, args := strings.TrimSpace(rest), ""
+	if at := strings.IndexAny(word, " \t"); at >= 0 {
+		word, args = word[:at], word[at+1:]
+	}
 	c := Command{Text: args, Line: line}
 	for _, d := range verbs {
 		if strings.EqualFold(word, string(d.Verb)) {

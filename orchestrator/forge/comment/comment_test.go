@@ -34,6 +34,7 @@ func TestCommands(t *testing.T) {
 		"1. ```\n   x\n   ```\n/lattice status":                    {{Verb: Status, Line: 4}},
 		"- a\n\n\t```\n\tx\n\n\t```\n/lattice status":              {{Verb: Status, Line: 7}},
 		"```\nx\n   ``` \n/lattice status":                         {{Verb: Status, Line: 4}},
+		"/lattice\tapprove\t" + digest:                             {{Verb: Approve, Text: digest, Line: 1}},
 		"a < b\n/lattice status":                                   {{Verb: Status, Line: 2}},
 		"```suggestion\r\nx\r\n```\r\n/lattice status":             {{Verb: Status, Line: 4}},
 	}
