@@ -49,5 +49,5 @@ func matchKey(pattern, key string) bool {
 	if strings.HasSuffix(after, "*") { // section.*.*
 		return strings.Contains(rest, ".")
 	}
-	return strings.HasSuffix(rest, after) && len(rest) > len(after)
+	return strings.HasSuffix(rest, after) // git takes an empty sub-section, too
 }

@@ -165,17 +165,19 @@ func TestValues(t *testing.T) {
 }
 
 func TestDangerousKeysAreFound(t *testing.T) {
+	t.Parallel()
 	for key, want := range map[string]bool{
 		"filter.x.clean": true, "filter.x.y.smudge": true, "filter.clean": false, "filter.x.required": false, "diff.external": true, "diff.x.textconv": true,
 		"diff.algorithm": false, "include.path": true, "includeif.gitdir:/.path": true, "remote.origin.uploadpack": true, "remote.origin.url": false,
 		"merge.x.driver": true, "core.gitproxy": true, "core.bare": false,
+		"filter..clean": true, "diff..command": true, "includeif..path": true, "remote..uploadpack": true, "filter..required": false,
 	} {
 		if got := len(Config{{Key: key}}.Dangerous(Executable())) > 0; got != want {
 			t.Errorf("%s is dangerous: %v, want %v", key, got, want)
 		}
 	}
 	for key, want := range map[string]bool{
-		"http.proxy": true, "http.https://x/.extraheader": true, "url.a.insteadof": true, "credential.https://x.helper": true, "remote.o.pushurl": true,
+		"http.proxy": true, "http.https://x/.extraheader": true, "url.a.insteadof": true, "credential.https://x.helper": true, "remote.o.pushurl": true, "url..insteadof": true,
 		"credential.helper": false, "httpx.y": false, // overridden; no section of git's
 	} {
 		if got := len(Config{{Key: key}}.Dangerous(Redirecting())) > 0; got != want {
