@@ -64,6 +64,9 @@ func TestParseRefuses(t *testing.T) {
 		"a name after /dev/null":       {"--- /dev/nullx\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", 1},
 		"a rename of another":          {"diff --git a/a b/b\nrename from a\nrename to b\n--- a/c\n+++ b/b\n@@ -1 +1 @@\n-x\n+y\n", 1},
 		"made and deleted":             {"diff --git a/a b/a\nnew file mode 100644\ndeleted file mode 100644\n", 1},
+		"a mode with a zero before":    {"diff --git a/a b/a\nnew file mode 0120000\n", 1},
+		"a mode with words behind":     {"diff --git a/a b/a\nold mode 100644\nnew mode 120000 x\n", 1},
+		"a mode with a sign":           {"diff --git a/a b/a\nnew file mode +20000\n", 1},
 		"a quote that does not end":    {"--- \"a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", 1},
 		"an octal number that is none": {"--- \"a/\\9\"\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", 1},
 	} {
