@@ -112,7 +112,8 @@ func lastJSON(text string) (any, error) {
 	text = strings.TrimSpace(text)
 	candidates := []string{text}
 	if body, ok := strings.CutSuffix(text, "```"); ok {
-		if at := strings.LastIndex(body, "```"); at >= 0 {
+		// The last mark may be in a string of the block.
+		for at := strings.LastIndex(body, "```"); at >= 0 && len(candidates) < 100; at = strings.LastIndex(body[:at], "```") {
 			block := body[at+3:]
 			if nl := strings.IndexByte(block, '\n'); nl >= 0 { // the language
 				block = block[nl+1:]

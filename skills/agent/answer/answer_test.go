@@ -26,6 +26,8 @@ func TestAnswersAreFoundAndChecked(t *testing.T) {
 		"block":           {"I think so.\n\n```json\n{\"n\": 2}\n```\n", `{"n":2}`},
 		"after words":     {`Here it is: {"n":3}`, `{"n":3}`},
 		"braces in words": {`A {curly} thing: {"n":4}`, `{"n":4}`},
+		"code in it":      {"Done.\n```json\n{\"n\": 5, \"how\": \"```go\\nf()\\n```\"}\n```", `{"how":"` + "```go\\nf()\\n```" + `","n":5}`},
+		"two blocks":      {"```json\n{\"n\": 6}\n```\nNo:\n```json\n{\"n\": 7}\n```", `{"n":7}`},
 		"none":            {"no", ""},
 		"cut":             {`{"n":`, ""},
 		"another type":    {`{"n":"x"}`, ""},
