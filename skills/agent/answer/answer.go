@@ -130,8 +130,13 @@ func lastJSON(text string) (any, error) {
 		at += next + 1
 	}
 	for _, candidate := range candidates {
+		if !json.Valid([]byte(candidate)) {
+			continue
+		}
 		var value any
-		if json.Unmarshal([]byte(candidate), &value) == nil && candidate != "" {
+		d := json.NewDecoder(strings.NewReader(candidate))
+		d.UseNumber() // a float64 would round an id of many digits
+		if d.Decode(&value) == nil {
 			return value, nil
 		}
 	}

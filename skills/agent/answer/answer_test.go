@@ -28,6 +28,7 @@ func TestAnswersAreFoundAndChecked(t *testing.T) {
 		"braces in words": {`A {curly} thing: {"n":4}`, `{"n":4}`},
 		"code in it":      {"Done.\n```json\n{\"n\": 5, \"how\": \"```go\\nf()\\n```\"}\n```", `{"how":"` + "```go\\nf()\\n```" + `","n":5}`},
 		"two blocks":      {"```json\n{\"n\": 6}\n```\nNo:\n```json\n{\"n\": 7}\n```", `{"n":7}`},
+		"a long number":   {`{"n":9007199254740993}`, `{"n":9007199254740993}`},
 		"none":            {"no", ""},
 		"cut":             {`{"n":`, ""},
 		"another type":    {`{"n":"x"}`, ""},
