@@ -52,6 +52,7 @@ func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, r
 		}
 		out = append(out, lines[done:p.at]...)
 		done = p.at
+		before := max(len(out)-1, 0)
 		for _, l := range p.lines {
 			switch l.Op {
 			case '+':
@@ -62,6 +63,10 @@ func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, r
 				out = append(out, lines[done]) // keeps the line of the text, also if it fits by fuzz only
 				done++
 			}
+		}
+		if joinsLines(out[before:], done < len(lines)) {
+			rejects = append(rejects, Reject{Hunk: i + 1, Header: h.Header, At: h.At, Reason: "a line would follow one without a newline"})
+			continue
 		}
 		drift = p.offset
 		applied = append(applied, Applied{p.offset, p.fuzz})
@@ -74,6 +79,16 @@ func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, r
 		result = strings.ReplaceAll(result, "\n", "\r\n")
 	}
 	return result, applied, nil
+}
+
+// joinsLines reports whether a line without a newline is not the last one; more lines may follow.
+func joinsLines(lines []string, more bool) bool {
+	for i, line := range lines {
+		if !strings.HasSuffix(line, "\n") && (more || i < len(lines)-1) {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *File) wantsCRLF(text string) bool {

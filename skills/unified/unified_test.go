@@ -153,6 +153,9 @@ func TestApply(t *testing.T) {
 		{"an empty line of context without its space", "1\n\n2\n", "@@ -1,3 +1,3 @@\n 1\n\n-2\n+x\n", 0, "1\n\nx\n", ""},
 		{"insertion without context", old, "@@ -2,0 +3 @@\n+x\n", 0, "1\n2\nx\n3\n4\n5\n6\n7\n8\n", ""},
 		{"insertion without context behind the end", "1\n", "@@ -2,0 +3 @@\n+x\n", 0, "", "nothing but its place"},
+		{"insertion without context behind a line without newline", "1\n2", "@@ -2,0 +3 @@\n+x\n", 0, "", "without a newline"},
+		{"an addition without newline in the middle by fuzz", old, "@@ -3 +3,2 @@\n z\n+x\n\\ No newline at end of file\n", 1, "", "without a newline"},
+		{"an addition without newline at the end", "1\n", "@@ -1 +1,2 @@\n 1\n+x\n\\ No newline at end of file\n", 0, "1\nx", ""},
 		{"hunks in disorder", old, "@@ -6 +6 @@\n-6\n+x\n@@ -2 +2 @@\n-2\n+y\n", 0, "", "not in the file"},
 		{"the last newline of the patch got lost", "1\n", "@@ -1 +1 @@\n-1\n+2", 0, "2\n", ""},
 	} {
