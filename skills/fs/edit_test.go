@@ -115,6 +115,8 @@ func TestPatch(t *testing.T) {
 		{"several", object{"patch": modify("a") + create + remove}, 0, "", "a=1\nx\n d/ new/ new/n=n\n", ""},
 		{"rename", object{"patch": rename}, 0, "", "d/ d/b=1\n2\n z/ z/a=1\nx\n", ""},
 		{"copy", object{"patch": duplicate}, 0, "", "a=1\n2\n c=1\n2\n d/ d/b=1\n2\n", ""},
+		{"copy backwards", object{"patch": strings.ReplaceAll(duplicate, "to c", "to d/b"), "reverse": true}, 0, "", "a=1\n2\n d/\n", ""},
+		{"changed copy backwards", object{"patch": strings.ReplaceAll(duplicate, "to c", "to d/b") + "--- a/a\n+++ b/d/b\n@@ -1,2 +1,2 @@\n 1\n-x\n+2\n", "reverse": true}, 0, "", "a=1\n2\n d/\n", ""},
 		{"one after the other", object{"patch": duplicate + modify("c") + remove}, 0, "", "a=1\n2\n c=1\nx\n d/\n", ""},
 		{"in a folder", object{"patch": modify("b"), "path": "d"}, 0, "", "a=1\n2\n d/ d/b=1\nx\n", ""},
 		{"more parts off", object{"patch": modify("x/y/a"), "strip": 3}, 0, "", "a=1\nx\n d/ d/b=1\n2\n", ""},

@@ -257,7 +257,7 @@ func (p *patcher) patchFile(f unified.File) error {
 	if rejects != nil {
 		return nil
 	}
-	if f.Action == unified.Delete && text != "" {
+	if f.Action == unified.Delete && text != "" && !f.Uncopy {
 		p.addReject(old, "it has lines that the patch does not remove")
 		return nil
 	}

@@ -18,6 +18,7 @@ type File struct {
 	OldMode  string // of the old file in octal, as git writes it, such as 100755; "" if the patch does not name it
 	Mode     string // of the new one
 	Hunks    []Hunk
+	Uncopy   bool // it deletes a copy, with the lines that the source has, too
 
 	stripped bool // the paths come from rename or copy lines, without a/ and b/
 }
@@ -87,7 +88,7 @@ func (f File) Reverse() File {
 	case Delete:
 		f.Action = Create
 	case Copy: // removes the copy, even if its content has changed
-		f.Action, f.New = Delete, ""
+		f.Action, f.New, f.Uncopy = Delete, "", true
 	}
 	hunks := make([]Hunk, len(f.Hunks))
 	for i, h := range f.Hunks {
