@@ -1,6 +1,7 @@
 package fs_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -166,6 +167,23 @@ func TestPatch(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(s.dir, "new/n")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
+}
+
+// The copies that a patch makes count like the files that it reads.
+func TestPatchIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newSprite(t, "big", strings.Repeat("x", 15<<20))
+	copies, renames := "", ""
+	for i := range 8 {
+		from, to := "big", fmt.Sprint("big", i)
+		copies += "diff --git a/" + from + " b/" + to + "\nsimilarity index 100%\ncopy from " + from + "\ncopy to " + to + "\n"
+		if i > 0 {
+			from = fmt.Sprint("big", i-1)
+		}
+		renames += "diff --git a/" + from + " b/" + to + "\nsimilarity index 100%\nrename from " + from + "\nrename to " + to + "\n"
+	}
+	s.fails("fs.patch", object{"patch": copies, "dry_run": true}, 9, "too_large")
+	s.must("fs.patch", object{"patch": renames, "dry_run": true})
 }
 
 func TestPatchNamesEachReject(t *testing.T) {

@@ -214,12 +214,20 @@ func (p *patcher) stateOf(name string) (*state, error) {
 		}
 		*s = state{exists: true, text: string(t.data), mode: info.Mode().Perm(), taken: &t}
 		s.taken.data = nil
-		if p.bytes += len(s.text); p.bytes > maxPatchedBytes {
-			return nil, fault.Limit("too_large", "the files of the patch have more than %d bytes together", maxPatchedBytes).WithHint("split the patch")
+		if err := p.countBytes(len(s.text)); err != nil {
+			return nil, err
 		}
 	}
 	p.states[name] = s
 	return s, nil
+}
+
+// countBytes adds to the size of all files, or takes from it.
+func (p *patcher) countBytes(n int) error {
+	if p.bytes += n; p.bytes > maxPatchedBytes {
+		return fault.Limit("too_large", "the files of the patch have more than %d bytes together", maxPatchedBytes).WithHint("split the patch")
+	}
+	return nil
 }
 
 func (p *patcher) patchFile(f unified.File) error {
@@ -262,6 +270,13 @@ func (p *patcher) patchFile(f unified.File) error {
 		return nil
 	}
 	mode = cmp.Or(mode, from.mode)
+	grown := len(text) - len(to.text)
+	if f.Action == unified.Rename {
+		grown = len(text) - len(from.text)
+	}
+	if err := p.countBytes(grown); err != nil {
+		return err
+	}
 	if f.Action == unified.Delete || f.Action == unified.Rename {
 		*from = state{touched: true, taken: from.taken}
 	}
