@@ -80,6 +80,27 @@ func TestURLsAreJudged(t *testing.T) {
 	}
 }
 
+func TestUsersAreRemoved(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"https://example.com/a@b":               "https://example.com/a@b",
+		"https://token@example.com/a":           "https://example.com/a",
+		"https://user:secret@example.com/a":     "https://example.com/a",
+		"https://user:100%secret@example.com/a": "https://example.com/a",
+		"https://user:sec/ret@example.com/a":    "https://example.com/a",
+		"https://user:s@cret%@example.com/a%":   "https://example.com/a%",
+		"https://example.com/a%":                "https://example.com/a%",
+		"ssh://git@example.com/a":               "ssh://git@example.com/a",
+		"ssh://git:secret@example.com/a":        "ssh://example.com/a",
+		"git@example.com:a":                     "git@example.com:a",
+		"../a@b%":                               "../a@b%",
+	} {
+		if got := WithoutUser(text); got != want {
+			t.Errorf("WithoutUser(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzURL(f *testing.F) {
 	for _, text := range []string{
 		"https://example.com/a", "ssh://git@example.com/a", "git@example.com:a", "-x", "ext::sh", "file:///a", "http://[::1]/a", "", "a\r\nb", "https://%2d/%0a",
