@@ -391,7 +391,9 @@ func TestRequestDigest(t *testing.T) {
 			t.Errorf("another %s has the same digest", name)
 		}
 	}
-	if got := digest(`{"toolCallId":"t1","title":"rm -rf /","kind":"execute","rawInput":{},"locations":[]}`); got != "" {
-		t.Errorf("a call without arguments has the digest %s", got)
+	for _, empty := range []string{`"rawInput":{},"locations":[]`, `"rawInput":{ },"content":[ ],"locations":null`, `"rawInput":[\t]`, `"rawInput":""`} {
+		if got := digest(`{"toolCallId":"t1","title":"rm -rf /","kind":"execute",` + strings.ReplaceAll(empty, `\t`, "\t") + `}`); got != "" {
+			t.Errorf("a call without arguments, %s, has the digest %s", empty, got)
+		}
 	}
 }

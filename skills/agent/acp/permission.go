@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -70,5 +71,6 @@ func (r Request) Bind(arguments map[string]any) Request {
 
 // hasContent reports whether a JSON value is there and not empty.
 func hasContent(raw json.RawMessage) bool {
-	return isSet(raw) && !slices.Contains([]string{"[]", "{}", `""`}, string(raw))
+	text := strings.Join(strings.Fields(string(raw)), "")
+	return isSet(raw) && !slices.Contains([]string{"[]", "{}", `""`}, text)
 }
