@@ -271,6 +271,24 @@ func TestReportFitsAPullRequest(t *testing.T) {
 	}
 }
 
+// TestAnswerWithoutTasks: an answer in the place of state.json that names no tasks leaves the list as it is.
+func TestAnswerWithoutTasks(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]int{
+		`{"status":"CONTINUE"}`:              1,
+		`{"status":"CONTINUE","tasks":null}`: 1,
+		`{"status":"CONTINUE","tasks":[]}`:   0,
+	} {
+		p := newPlace(t)
+		p.mustBegin(beginInput{})
+		p.write(loop.TasksFile, oneTask)
+		out, err := readAnswer(t.Context(), p.c, readInput{Answer: answer})
+		if err != nil || len(out.Tasks) != want {
+			t.Errorf("readAnswer(%s) = %+v, %v, want %d tasks", answer, out, err, want)
+		}
+	}
+}
+
 // TestAllAgentsCount: the cost of agents that worked side by side is added up, also of those that failed; they share a limit.
 func TestAllAgentsCount(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func readAnswer(_ context.Context, c *skill.Call, in readInput) (*readData, erro
 		var with struct {
 			Tasks json.RawMessage `json:"tasks"`
 		}
-		if json.Unmarshal(answer, &with) == nil && len(with.Tasks) > 0 {
+		if json.Unmarshal(answer, &with) == nil && len(with.Tasks) > 0 && string(with.Tasks) != "null" {
 			tasks, listed = with.Tasks, true
 		}
 	}
