@@ -52,10 +52,14 @@ type try struct {
 // sumTook returns the cost and the duration of all agents of an iteration.
 func (in decideInput) sumTook() (usd float64, ms int64, err error) {
 	usd, ms = in.Cost.USD, in.AgentMS
-	for _, raw := range slices.Concat(in.Tries, in.FailedTries) {
+	for i, raw := range slices.Concat(in.Tries, in.FailedTries) {
 		var t try
 		if err := json.Unmarshal(raw, &t); err != nil {
-			return 0, 0, skill.BadInput("/tries", "%v", err)
+			pointer := fmt.Sprintf("/tries/%d", i)
+			if failed := i - len(in.Tries); failed >= 0 {
+				pointer = fmt.Sprintf("/failed_tries/%d", failed)
+			}
+			return 0, 0, skill.BadInput(pointer, "%v", err)
 		}
 		usd, ms = usd+t.Cost.USD+t.Data.Details.Cost.USD, max(ms, t.MS, t.Data.Details.MS)
 	}

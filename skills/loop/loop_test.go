@@ -289,6 +289,19 @@ func TestAnswerWithoutTasks(t *testing.T) {
 	}
 }
 
+// TestBadTries: an error names the input that has the bad element.
+func TestBadTries(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	bad := []json.RawMessage{json.RawMessage(`null`), json.RawMessage(`{"ms":"long"}`)}
+	for pointer, in := range map[string]decideInput{"/tries": {Tries: bad}, "/failed_tries": {FailedTries: bad}} {
+		_, err := decideNext(t.Context(), p.c, in)
+		if f := fault.As(err); f == nil || !strings.Contains(f.Message, ": "+pointer+"/1 ") {
+			t.Errorf("decideNext = %v, want an error about %s/1", err, pointer)
+		}
+	}
+}
+
 // TestAllAgentsCount: the cost of agents that worked side by side is added up, also of those that failed; they share a limit.
 func TestAllAgentsCount(t *testing.T) {
 	t.Parallel()
