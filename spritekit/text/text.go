@@ -137,7 +137,8 @@ func IsHidden(r rune) bool {
 // EscapeSymbol stands for ESC in formats that cannot contain it. Clean removes the sequences that it begins.
 const EscapeSymbol = '\u241b'
 
-// escapeLen returns the number of bytes that follow ESC in a sequence: CSI ends with a letter, OSC with BEL or ESC \.
+// escapeLen returns the number of bytes that follow ESC in a sequence: CSI ends with a letter, OSC with BEL or ESC \, and others
+// have a character behind some of those from space to /.
 func escapeLen(rest string) int {
 	if rest == "" {
 		return 0
@@ -160,10 +161,14 @@ func escapeLen(rest string) int {
 		}
 		return i + 1
 	}
-	if rest[0] < utf8.RuneSelf {
-		return 1
+	n := 0
+	for n < len(rest) && n < 3 && rest[n] >= 0x20 && rest[n] <= 0x2f {
+		n++
 	}
-	return 0
+	if n < len(rest) && rest[n] >= 0x20 && rest[n] <= 0x7e {
+		n++
+	}
+	return n
 }
 
 // Head shortens s to at most limit bytes; a shortened text ends with "…".

@@ -12,6 +12,8 @@ func TestClean(t *testing.T) {
 		"plain\n\ttext":                    "plain\n\ttext",
 		"\x1b[1;31mred\x1b[0m":             "red",
 		"\x1b]8;;http://x\x1b\\link\x1b]8": "link8",
+		"\x1b(B\x1b[mplain\x1b)0\x1b#8":    "plain",
+		"a\x1b\nb\x1b(\nc\x1b\r\nd":        "a\nb\nc\nd",
 		"\u241b[31mred":                    "red",
 		"a\r\nb\rc":                        "a\nb\nc",
 		"\x07\x7f\u009bx":                  "x",
