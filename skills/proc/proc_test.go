@@ -55,6 +55,31 @@ func TestRunFailsToStart(t *testing.T) {
 	}
 }
 
+func TestArgv(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`"true"`:                 "sh -c true",
+		`["/bin/true","a b"]`:    "/bin/true a b",
+		`""`:                     "/command is empty",
+		`" \u0000"`:              "/command is empty or contains a NUL byte",
+		`["/bin/true","\u0000"]`: "/command/1 contains a NUL byte",
+		`["\u0000","a"]`:         "/command/0 contains a NUL byte",
+		`[]`:                     "/command is neither",
+		`["",""]`:                "/command is neither",
+		`null`:                   "/command is empty",
+		`{}`:                     "/command is neither",
+	} {
+		shown, _, err := Argv([]byte(raw), []string{"PATH=/bin:/usr/bin"})
+		got := strings.Join(shown, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("Argv(%s) = %q, want %q", raw, got, want)
+		}
+	}
+}
+
 // A grandchild in a session of its own, without our environment, whose parent is gone, holding our pipe open.
 const daemon = `setsid env -i /bin/sh -c 'echo $$ > "$0"; exec sleep 1000' "$PIDFILE" & while ! test -s "$PIDFILE"; do :; done; `
 

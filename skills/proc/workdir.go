@@ -3,6 +3,7 @@ package proc
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,6 +48,11 @@ func Argv(raw json.RawMessage, env []string) (shown, argv []string, err error) {
 		shown = []string{"sh", "-c", line}
 	} else if json.Unmarshal(raw, &shown) != nil || len(shown) == 0 || shown[0] == "" {
 		return nil, nil, skill.BadInput("/command", "is neither a string nor an array of program and arguments")
+	}
+	for i, word := range shown {
+		if strings.ContainsRune(word, 0) {
+			return nil, nil, skill.BadInput(fmt.Sprintf("/command/%d", i), "contains a NUL byte")
+		}
 	}
 	argv, err = Resolve(shown, env)
 	return shown, argv, err
