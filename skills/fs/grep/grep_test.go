@@ -102,6 +102,37 @@ func TestScanFindsWhatEachLineHas(t *testing.T) {
 	}
 }
 
+// A letter beyond ASCII is no part of a word, with and without case.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		pattern, line string
+		want          bool
+	}{
+		{"café", "un café noir", true},
+		{"café", "café", true},
+		{"café", "caféx", false},
+		{"café", "xcafé", false},
+		{"été", "un été", true},
+		{"été", "1été", false},
+		{"été", "été_", false},
+		{"-é-", "a -é- b", true},
+		{"-é-", "a-é-b", false},
+	} {
+		for _, ignore := range []bool{false, true} {
+			m, err := Compile(Query{Pattern: tc.pattern, Word: true, IgnoreCase: ignore})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := Scanner{Matcher: m}
+			got, err := s.Scan(t.Context(), strings.NewReader(tc.line), int64(len(tc.line)))
+			if err != nil || (got.Count > 0) != tc.want {
+				t.Errorf("%q in %q, without case %t: %+v, %v", tc.pattern, tc.line, ignore, got, err)
+			}
+		}
+	}
+}
+
 // stutter reads a few bytes at a time.
 type stutter struct {
 	r *strings.Reader

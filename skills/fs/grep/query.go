@@ -47,15 +47,21 @@ func Compile(q Query) (*Matcher, error) {
 	case !q.Regexp && strings.ContainsAny(q.Pattern, "\n\r"):
 		return nil, errors.New("holds a line break, and lines are searched one by one")
 	}
-	text := q.Pattern
+	text, before, after := q.Pattern, `\b`, `\b`
 	if !q.Regexp {
 		if !q.IgnoreCase || isASCII(text) {
 			return &Matcher{needs: []needle{newNeedle(text, q.IgnoreCase)}, exact: true, word: q.Word}, nil
 		}
+		if !wordAt([]byte(text), 0) { // \b would ask for a letter in front of it
+			before = `\B`
+		}
+		if !wordAt([]byte(text), len(text)-1) {
+			after = `\B`
+		}
 		text = regexp.QuoteMeta(text)
 	}
 	if q.Word {
-		text = `\b(?:` + text + `)\b`
+		text = before + `(?:` + text + `)` + after
 	}
 	if q.IgnoreCase {
 		text = "(?i)" + text
