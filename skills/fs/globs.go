@@ -56,6 +56,7 @@ func (g globs) matchesBase(rel string) bool {
 		if !strings.Contains(p, "/") {
 			text = name
 		}
+		p = strings.TrimPrefix(p, "./")
 		if doublestar.MatchUnvalidated(p, text) {
 			return true
 		}

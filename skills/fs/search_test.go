@@ -46,6 +46,7 @@ func TestGlob(t *testing.T) {
 		{`{"pattern":"**","type":"symlink"}`, "r/link.go r/linkdir r/loop r/out"},
 		{`{"pattern":"**/*.go","exclude":["sub"]}`, "r/a.go"},
 		{`{"pattern":"**/*.go","exclude":["r/sub/c.*"]}`, "r/a.go r/sub/.hidden.go"},
+		{`{"pattern":"**/*.go","exclude":["./r/sub/c.*"]}`, "r/a.go r/sub/.hidden.go"},
 		{`{"pattern":"build/*","path":"r","ignored":true}`, "r/build/x.go"},
 		{`{"pattern":"*","path":"r/build"}`, "r/build/x.go"}, // asked for by name
 		{`{"pattern":"**/needle"}`, ""},                      // .lattice is never shown
@@ -93,7 +94,10 @@ func TestSearch(t *testing.T) {
 		{`{"pattern":"needle$","regexp":true}`, list(keep, hidden, "r/sub/c.go:2:8:needle needle", e, top)},
 		{`{"pattern":"^n\\w+e$","regexp":true,"include":["*.ts","top*"]}`, list(e, top)},
 		{`{"pattern":"needle","include":["r/sub/**"]}`, list(hidden, c, c5, e)},
+		{`{"pattern":"needle","include":["./r/sub/**"]}`, list(hidden, c, c5, e)},
 		{`{"pattern":"needle","exclude":["sub","*.log"]}`, list(a, top)},
+		{`{"pattern":"needle","exclude":["./r/**"]}`, list(top)},
+		{`{"pattern":"needle","include":["./*"]}`, list(top)},
 		{`{"pattern":"needle","include":["*.log"],"ignored":true}`, list("r/b.log:1:1:needle", keep)},
 		{`{"pattern":"needle","path":"r/build"}`, "r/build/x.go:1:1:needle"},
 		{`{"pattern":"needle","path":"r/b.log"}`, "r/b.log:1:1:needle"},
