@@ -213,8 +213,8 @@ func FuzzParse(f *testing.F) {
 
 func TestReferences(t *testing.T) {
 	t.Parallel()
-	got := References("See #7, (#8) and #7.\nIn `#9` and a#10 #0\n```\n#11\n```\n> #12\n\n#13\r\nx/#14 #15a")
-	if diff := cmp.Diff([]int64{7, 8, 13}, got); diff != "" {
+	got := References("See #7, (#8) and #7.\nIn `#9`, ``#16``, ``a ` #17 ` b`` and a#10 #0 `\n\n``` #18 ``` #19\n```\n#11\n```\n> #12\n\n#13\r\nx/#14 #15a")
+	if diff := cmp.Diff([]int64{7, 8, 19, 13}, got); diff != "" {
 		t.Errorf("References (-want +got):\n%s", diff)
 	}
 }

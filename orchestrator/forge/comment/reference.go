@@ -8,10 +8,7 @@ import (
 	"sync"
 )
 
-var (
-	referencePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[\s(\[,;:])#([0-9]{1,9})\b`) })
-	spanPattern      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`[^`]*`") })
-)
+var referencePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[\s(\[,;:])#([0-9]{1,9})\b`) })
 
 // References returns the numbers of the issues that a text names as #NUMBER, each once, in their order. Code, quotations and HTML
 // do not count, as for commands.
@@ -22,7 +19,7 @@ func References(body string) []int64 {
 		if !shown {
 			continue
 		}
-		for _, m := range referencePattern().FindAllStringSubmatch(spanPattern().ReplaceAllString(lines[i], ""), -1) {
+		for _, m := range referencePattern().FindAllStringSubmatch(dropSpans(lines[i]), -1) {
 			number, err := strconv.ParseInt(m[1], 10, 64)
 			if err == nil && number > 0 && !slices.Contains(found, number) {
 				found = append(found, number)
@@ -30,4 +27,24 @@ func References(body string) []int64 {
 		}
 	}
 	return found
+}
+
+// dropSpans returns a line without code, which a run of backquotes and the next run of the same length enclose.
+func dropSpans(line string) string {
+	var b strings.Builder
+	for {
+		at := strings.IndexByte(line, '`')
+		if at < 0 {
+			return b.String() + line
+		}
+		b.WriteString(line[:at])
+		rest := strings.TrimLeft(line[at:], "`")
+		n := len(line) - at - len(rest)
+		if end := equalRun(rest, n); end >= 0 {
+			rest = rest[end:]
+		} else {
+			b.WriteString(line[at : at+n])
+		}
+		line = rest
+	}
 }
