@@ -148,6 +148,20 @@ func TestChooseNext(t *testing.T) {
 	}
 }
 
+// A priority that another program wrote is as urgent as none.
+func TestUnknownPriority(t *testing.T) {
+	t.Parallel()
+	for priority, want := range map[string]string{"critical": "1", "high": "1", "medium": "2", "low": "2"} {
+		tasks := []*Task{{ID: "1", Status: "backlog", Priority: priority}, {ID: "2", Status: "backlog", Priority: "someday"}}
+		if priority == "medium" {
+			tasks[0].CreatedAt = "2026-01-01T00:00:00Z"
+		}
+		if got := DefaultConfig("LAT").ChooseNext(tasks, "agent:a", []string{"backlog"}); got == nil || got.ID != want {
+			t.Errorf("of %s and an unknown priority: %+v, want %s", priority, got, want)
+		}
+	}
+}
+
 func TestConfigIsStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"workflow":{"statuses":["a","b"],"transitions":{"a":["c"]}}}`: `"c" is used`,

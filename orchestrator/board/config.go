@@ -226,7 +226,10 @@ func (c Config) ChooseNext(tasks []*Task, actor string, statuses []string) *Task
 		if t.AssignedTo == actor && t.Status == "in_progress" {
 			resumed = 0
 		}
-		priority := slices.Index(Priorities, cmp.Or(t.Priority, defaultPriority))
+		priority := slices.Index(Priorities, t.Priority)
+		if priority < 0 { // none, or one that another program wrote
+			priority = slices.Index(Priorities, defaultPriority)
+		}
 		return []int{resumed, priority}
 	}
 	for _, t := range tasks {
