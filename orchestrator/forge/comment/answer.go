@@ -56,17 +56,17 @@ func readForm(answer string, expected map[string]string) (values map[string]stri
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		name, value, ok := strings.Cut(line, ":")
-		if !ok {
-			name, value, ok = strings.Cut(line, "=")
-		}
-		name = strings.TrimSpace(name)
-		_, known := expected[name]
-		_, twice := values[name]
-		if !ok || !known || twice {
+		at := strings.IndexAny(line, ":=")
+		if at < 0 {
 			return nil, false
 		}
-		values[name] = strings.TrimSpace(value)
+		name := strings.TrimSpace(line[:at])
+		_, known := expected[name]
+		_, twice := values[name]
+		if !known || twice {
+			return nil, false
+		}
+		values[name] = strings.TrimSpace(line[at+1:])
 	}
 	return values, end() && len(values) > 0
 }

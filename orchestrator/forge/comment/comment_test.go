@@ -131,6 +131,8 @@ func TestFill(t *testing.T) {
 		{"use this: blue", one, nil, map[string]string{"answer": "use this: blue"}},
 		{"answer: a\nanswer: b", one, nil, map[string]string{"answer": "answer: a\nanswer: b"}},
 		{"colour: blue\n\ncount = 3", two, nil, map[string]string{"colour": "blue", "count": "3"}},
+		{"colour = https://a.example/x\ncount: 3=4", two, nil, map[string]string{"colour": "https://a.example/x", "count": "3=4"}},
+		{"answer = at 12:30", one, nil, map[string]string{"answer": "at 12:30"}},
 		{"### colour\n\nblue\nor: green\n\n### count\n\n3\n", two, nil, map[string]string{"colour": "blue\nor: green", "count": "3"}},
 		{"blue", two, []string{"count"}, map[string]string{"colour": "blue"}},
 		{"blue", two, nil, nil},
