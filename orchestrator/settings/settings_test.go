@@ -136,6 +136,19 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestSize(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Size{
+		"512": 512, "512B": 512, "512m": 512 << 20, "2G": 2 << 30, "2GiB": 2 << 30, "2Gi": 2 << 30, "1T": 1 << 40, "4194304T": 1 << 62,
+		"": 0, "G": 0, "0": 0, "-1": 0, "512I": 0, "512iB": 0, "1.5G": 0, "2 G": 0, "2KM": 0, "4194305T": 0,
+	} {
+		var got Size
+		if err := got.UnmarshalText([]byte(text)); got != want || (err == nil) != (want > 0) {
+			t.Errorf("the size %q = %d, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
 // A secret that stands in the wrong place is not printed by the refusal.
 func TestFindingsShowNoSecret(t *testing.T) {
 	t.Parallel()

@@ -76,14 +76,15 @@ type Size int64
 
 // UnmarshalText reads a size above zero.
 func (s *Size) UnmarshalText(text []byte) error {
-	digits, shift := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(string(text)), "B"), "I"), 0
+	digits, binary := strings.CutSuffix(strings.TrimSuffix(strings.ToUpper(string(text)), "B"), "I")
+	shift := 0
 	if n := len(digits); n > 0 {
 		if i := strings.IndexByte("KMGT", digits[n-1]); i >= 0 {
 			digits, shift = digits[:n-1], 10*(i+1)
 		}
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n <= 0 || n > 1<<62>>shift {
+	if err != nil || n <= 0 || n > 1<<62>>shift || binary && shift == 0 {
 		return fmt.Errorf("%q is no size such as 512M or 2G", text)
 	}
 	*s = Size(n << shift)
