@@ -438,3 +438,20 @@ func TestTrust(t *testing.T) {
 		}
 	}
 }
+
+// Output that fits exactly is not cut.
+func TestBeginning(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"": "", "ab": "ab", "abcd": "abcd", "abcde": "abcd"} {
+		var out strings.Builder
+		b := &beginning{to: &out, left: 4}
+		for _, c := range []byte(text) {
+			if n, err := b.Write([]byte{c}); n != 1 || err != nil {
+				t.Errorf("Write = %d, %v", n, err)
+			}
+		}
+		if out.String() != want || b.cut != (text != want) {
+			t.Errorf("%q: %q, cut is %t", text, out.String(), b.cut)
+		}
+	}
+}

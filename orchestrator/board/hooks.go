@@ -157,7 +157,7 @@ func (b *Board) runHook(ctx context.Context, command string, e Event, text []byt
 		return nil
 	case shown.err != nil:
 		return shown.err
-	case err == nil && shown.left == 0:
+	case err == nil && shown.cut:
 		return fmt.Errorf("its output beyond %d bytes is dropped", maxHookOutput)
 	}
 	return err
@@ -167,12 +167,14 @@ func (b *Board) runHook(ctx context.Context, command string, e Event, text []byt
 type beginning struct {
 	to   io.Writer
 	left int
+	cut  bool // some were dropped
 	err  error
 }
 
 func (b *beginning) Write(p []byte) (int, error) {
 	pass := p[:min(len(p), b.left)]
 	b.left -= len(pass)
+	b.cut = b.cut || len(pass) < len(p)
 	if _, err := b.to.Write(pass); err != nil && b.err == nil {
 		b.err = err
 	}
