@@ -50,6 +50,8 @@ func TestBudgetFindings(t *testing.T) {
 		"[budgets.run]\ntokens = 0":    "line 2: budgets.run.tokens: a budget is more than 0",
 		"[budgets]\nday = { usd = 0 }": "line 2: budgets.day.usd: a budget is more than 0",
 		"\nprofiles.a = { repositories = ['/r'], budgets = { run = { tokens = 0 } } }": "line 2: profiles.a.budgets.run.tokens: a budget is more than 0",
+		"[budgets.day]\nUSD = 0":        "line 2: budgets.day.usd: a budget is more than 0",
+		"[Budgets.day]\ntokens = 0":     "line 2: budgets.day.tokens: a budget is more than 0",
 		"[budgets.week]\nusd = 1":       "budgets.week",
 		"budgets.run.time = 'tomorrow'": "is not a length of time",
 	} {

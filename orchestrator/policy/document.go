@@ -202,9 +202,12 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 		}
 		return Layer{}, []Finding{{Message: strings.TrimPrefix(err.Error(), "toml: ")}}
 	}
-	for _, key := range meta.Keys() { // one in an inline table stands where the table does
-		if at := strings.Join(key, "."); l.lines[at] == 0 {
-			l.lines[at] = l.lines.Of(at)
+	for _, key := range meta.Keys() { // one in an inline table stands where the table does, and USD is usd to the decoder
+		at := strings.Join(key, ".")
+		for _, name := range []string{at, strings.ToLower(at)} {
+			if l.lines[name] == 0 {
+				l.lines[name] = l.lines.Of(at)
+			}
 		}
 	}
 	c := checker{lines: l.lines}
