@@ -3,6 +3,7 @@ package scrub
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,14 @@ import (
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
+
+// escape returns a text as JSON may write it, with a number for each character.
+func escape(text string) (escaped []byte) {
+	for _, c := range text {
+		escaped = fmt.Appendf(escaped, `\u%04x`, c)
+	}
+	return escaped
+}
 
 // TestFolder has keys at the places where a reader by pieces could miss them, and in the forms in which programs keep them.
 func TestFolder(t *testing.T) {
@@ -33,6 +42,7 @@ func TestFolder(t *testing.T) {
 		"seam":      append(append(filler(piece-5), key...), filler(100)...),
 		"end":       append(filler(2*piece), key...),
 		"encoded":   []byte(base64.StdEncoding.EncodeToString([]byte("Bearer " + key + " and more"))),
+		"escaped":   append(append(filler(piece-10), escape(key)...), filler(100)...),
 		"plain":     []byte("nothing of the kind"),
 		"empty":     nil,
 	}
