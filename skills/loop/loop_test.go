@@ -232,15 +232,20 @@ func TestLimitsAreOfTheWholeLoop(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	spent := loop.Memory{Iterations: 3, CostUSD: 1.5, DurationMS: 40_000}
+	none := map[string]float64{"max_cost_usd": 0, "wall_s": 0}
 	for _, test := range []struct {
 		limits     loop.Limits
+		given      map[string]float64
 		usd, wallS float64
 	}{
-		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, 0.5, 20},
-		{loop.Limits{MaxCostUSD: 5, MaxDurationS: 100}, 3.5, 60},
-		{loop.Limits{MaxCostUSD: 1, MaxDurationS: 1}, 0.01, 1},
+		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, nil, 0.5, 20},
+		{loop.Limits{MaxCostUSD: 5, MaxDurationS: 100}, nil, 3.5, 60},
+		{loop.Limits{MaxCostUSD: 1, MaxDurationS: 1}, nil, 0.01, 1},
+		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, map[string]float64{"max_cost_usd": 0.25, "wall_s": 30}, 0.25, 20},
+		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, none, 0.5, 20},
+		{loop.Limits{}, none, 0, 0},
 	} {
-		got := p.mustBegin(beginInput{Memory: spent, Limits: test.limits, Resumed: true}).AgentLimits
+		got := p.mustBegin(beginInput{Memory: spent, Limits: test.limits, AgentLimits: test.given, Resumed: true}).AgentLimits
 		if got["max_cost_usd"] != test.usd || got["wall_s"] != test.wallS {
 			t.Errorf("the agent gets %v of %+v", got, test.limits)
 		}
