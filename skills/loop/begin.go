@@ -12,6 +12,9 @@ import (
 // stopFile asks the loop to rest before its next iteration.
 const stopFile = "stop"
 
+// maxWallS bounds limits.wall_s of agent.run, in seconds.
+const maxWallS = 7 * 24 * 3600
+
 type beginInput struct {
 	Spec         string             `json:"spec"`
 	Instructions string             `json:"instructions"`
@@ -194,7 +197,7 @@ func limitAgent(given map[string]float64, l loop.Limits, m loop.Memory, agents i
 		lower("max_cost_usd", loop.RoundUSD(max(l.MaxCostUSD-m.CostUSD, 0.01)/float64(agents)))
 	}
 	if l.MaxDurationS > 0 {
-		lower("wall_s", max(l.MaxDurationS-float64(m.DurationMS)/1000, 1))
+		lower("wall_s", min(max(l.MaxDurationS-float64(m.DurationMS)/1000, 1), maxWallS))
 	}
 	return limits
 }

@@ -244,6 +244,7 @@ func TestLimitsAreOfTheWholeLoop(t *testing.T) {
 		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, map[string]float64{"max_cost_usd": 0.25, "wall_s": 30}, 0.25, 20},
 		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, none, 0.5, 20},
 		{loop.Limits{}, none, 0, 0},
+		{loop.Limits{MaxDurationS: 30 * 24 * 3600}, nil, 0, 7 * 24 * 3600},
 	} {
 		got := p.mustBegin(beginInput{Memory: spent, Limits: test.limits, AgentLimits: test.given, Resumed: true}).AgentLimits
 		if got["max_cost_usd"] != test.usd || got["wall_s"] != test.wallS {
