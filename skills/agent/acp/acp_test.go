@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -255,6 +256,27 @@ func TestRequestsAreRefused(t *testing.T) {
 	early := talk(t, config, Allow, hello, asks(9, "fs/read_text_file", `"path":"/w/a"`))
 	if got := early.sent[len(early.sent)-1]; !strings.Contains(got, `"code":-32602`) {
 		t.Errorf("before there is a session the answer is %s", got)
+	}
+}
+
+// Calls that never began are reported in the order in which the agent made them.
+func TestPendingCallsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	lines := []string{hello, created}
+	var want []string
+	for _, id := range []string{"t7", "t1", "t9", "t3", "t5", "t2", "t8", "t4"} {
+		lines = append(lines, tells(`{"sessionUpdate":"tool_call","toolCallId":"`+id+`","title":"x","status":"pending"}`))
+		want = append(want, id)
+	}
+	host := talk(t, config, Allow, append(lines, `{"id":3,"result":{"stopReason":"end_turn"}}`)...)
+	var got []string
+	for _, e := range host.events {
+		if _, id, ok := strings.Cut(e, `"id":"`); ok && strings.HasPrefix(e, adapter.KindToolCall+" ") {
+			got = append(got, id[:2])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("reported %v, want %v: %q", got, want, host.events)
 	}
 }
 

@@ -15,6 +15,7 @@ type turn struct {
 	begun   bool
 	message string // id of the turn's message
 	tools   map[string]toolCall
+	order   []string        // the ids of tools as they came
 	shown   map[string]bool // tools that were reported as called
 	running map[string]bool
 	results bool // a tool has ended since the turn began
@@ -80,6 +81,7 @@ func (d *Dialogue) takeTool(c toolCall) {
 		}
 		d.countTurn()
 		t.running[c.ID] = true
+		t.order = append(t.order, c.ID)
 	}
 	now := c.fillFrom(before)
 	t.tools[c.ID] = now
@@ -109,7 +111,9 @@ func (d *Dialogue) showTool(c toolCall) {
 
 // showTools reports the calls that never began to run.
 func (d *Dialogue) showTools() {
-	for id := range d.turn.running {
-		d.showTool(d.turn.tools[id])
+	for _, id := range d.turn.order {
+		if d.turn.running[id] {
+			d.showTool(d.turn.tools[id])
+		}
 	}
 }
