@@ -10,6 +10,7 @@ package gitconfig
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -57,12 +58,15 @@ func (c Config) Bool(section, subsection, name string, fallback bool) bool {
 			continue
 		}
 		switch strings.ToLower(c[i].Value) {
-		case "true", "yes", "on", "1":
+		case "true", "yes", "on":
 			return true
 		case "":
 			return c[i].NoValue
-		case "false", "no", "off", "0":
+		case "false", "no", "off":
 			return false
+		}
+		if n, err := strconv.ParseInt(c[i].Value, 10, 64); err == nil {
+			return n != 0
 		}
 		return fallback
 	}

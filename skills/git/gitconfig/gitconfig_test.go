@@ -164,6 +164,19 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// Git takes any number but 0 as true.
+func TestNumbersAreSwitches(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string][2]bool{ // with the fallbacks false and true
+		"1": {true, true}, "2": {true, true}, "-1": {true, true}, "010": {true, true}, "0": {}, "00": {}, "-0": {}, "x": {false, true}, "1x": {false, true},
+	} {
+		c := Config{{Key: "core.bare", Value: value}}
+		if got := [2]bool{c.Bool("core", "", "bare", false), c.Bool("core", "", "bare", true)}; got != want {
+			t.Errorf("Bool(%q) = %v, want %v", value, got, want)
+		}
+	}
+}
+
 func TestDangerousKeysAreFound(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]bool{
