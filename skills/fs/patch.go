@@ -181,6 +181,7 @@ type state struct {
 	mode    fs.FileMode
 	touched bool   // it is no longer as on disk
 	taken   *taken // as it was read; nil when it was not there
+	read    string // its text then
 }
 
 // resolveName is the path of a file of the patch, which must stay in the folder that the patch is for.
@@ -213,7 +214,7 @@ func (p *patcher) stateOf(name string) (*state, error) {
 			return nil, err
 		}
 		*s = state{exists: true, text: string(t.data), mode: info.Mode().Perm(), taken: &t}
-		s.taken.data = nil
+		s.taken.data, s.read = nil, s.text
 		if err := p.countBytes(len(s.text)); err != nil {
 			return nil, err
 		}
@@ -258,7 +259,14 @@ func (p *patcher) patchFile(f unified.File) error {
 		p.addReject(new, "it exists already")
 		return nil
 	}
-	text, applied, rejects := f.Apply(from.text, p.fuzz)
+	source := from.text
+	if f.Action == unified.Copy && from.taken != nil {
+		source = from.read // git copies files as they are before the patch
+	}
+	text, applied, rejects := f.Apply(source, p.fuzz)
+	if rejects != nil && source != from.text { // it may follow another patch
+		text, applied, rejects = f.Apply(from.text, p.fuzz)
+	}
 	for _, r := range rejects {
 		p.rejects = append(p.rejects, patchReject{old, r})
 	}
@@ -278,10 +286,10 @@ func (p *patcher) patchFile(f unified.File) error {
 		return err
 	}
 	if f.Action == unified.Delete || f.Action == unified.Rename {
-		*from = state{touched: true, taken: from.taken}
+		*from = state{touched: true, taken: from.taken, read: from.read}
 	}
 	if f.Action != unified.Delete {
-		*to = state{exists: true, text: text, mode: mode, touched: true, taken: to.taken}
+		*to = state{exists: true, text: text, mode: mode, touched: true, taken: to.taken, read: to.read}
 	}
 	p.done = append(p.done, newFileReport(f, old, new, text, applied))
 	return nil
