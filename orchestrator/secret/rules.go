@@ -91,6 +91,9 @@ type Hit struct {
 	Line int // of the text, from 1
 }
 
+// maxHits bounds the hits of a rule in one text.
+const maxHits = 100
+
 // Scan finds text in the form of a credential in a file. It returns at most one hit for each rule and line.
 func Scan(path, text string) ([]Hit, error) {
 	set, err := rules()
@@ -115,17 +118,24 @@ func Scan(path, text string) ([]Hit, error) {
 			hits = append(hits, Hit{r.ID, 1})
 			continue
 		}
-		for _, at := range regex.FindAllStringSubmatchIndex(text, 100) {
-			hit := Hit{r.ID, 1 + strings.Count(text[:at[0]], "\n")}
+		row, begin, counted, before := 1, 0, 0, len(hits)
+		for _, at := range regex.FindAllStringSubmatchIndex(text, -1) {
+			if n := strings.Count(text[counted:at[0]], "\n"); n > 0 {
+				row, begin = row+n, strings.LastIndexByte(text[:at[0]], '\n')+1
+			}
+			counted = at[0]
+			hit := Hit{r.ID, row}
 			found := secretOf(r, text, at)
 			if r.Entropy > 0 && shannonEntropy(found) <= r.Entropy || slices.Contains(hits, hit) {
 				continue
 			}
-			line := text[strings.LastIndexByte(text[:at[0]], '\n')+1:]
-			line, _, _ = strings.Cut(line, "\n")
+			line, _, _ := strings.Cut(text[begin:], "\n")
 			allowed := func(a allowlist) bool { return a.isAllowed(path, found, text[at[0]:at[1]], line) }
 			if !allowed(set.Allowlist) && !slices.ContainsFunc(r.Allowlists, allowed) {
 				hits = append(hits, hit)
+			}
+			if len(hits)-before == maxHits {
+				break
 			}
 		}
 	}

@@ -80,6 +80,18 @@ func TestRulesFindCredentials(t *testing.T) {
 	}
 }
 
+// Matches that are allowed hide none behind them, however many there are, and the hits of a text have a bound.
+func TestManyMatches(t *testing.T) {
+	t.Parallel()
+	const allowed, real = "aws = 'AKIAIOSFODNN7EXAMPLE'\n", "aws = 'AKIA" + "Z7QK3MVT2WPLBN5D'\n"
+	for _, tt := range []struct{ allowed, real, hits, line int }{{99, 1, 1, 100}, {100, 1, 1, 101}, {5000, 1, 1, 5001}, {0, maxHits + 1, maxHits, 1}} {
+		hits, err := Scan("a.py", strings.Repeat(allowed, tt.allowed)+strings.Repeat(real, tt.real))
+		if err != nil || len(hits) != tt.hits || hits[0] != (Hit{"aws-access-token", tt.line}) {
+			t.Errorf("behind %d allowed matches, %d others are the hits %.200v, %v", tt.allowed, tt.real, hits, err)
+		}
+	}
+}
+
 // Every expression of the embedded rules compiles.
 func TestRulesCompile(t *testing.T) {
 	set, err := rules()
