@@ -166,11 +166,14 @@ func callOf(e lattice.Entry) string {
 
 // findInJSON returns the findings in the texts of a JSON value, each kind once.
 func findInJSON(raw []byte) []Finding {
-	if bytes.IndexByte(raw, '<') < 0 && !bytes.Contains(raw, []byte(`\u`)) && len(Find(raw)) == 0 {
+	// A text may begin a line where its JSON does not.
+	if bytes.IndexByte(raw, '<') < 0 && !bytes.Contains(raw, []byte(`\u`)) && !bytes.Contains(raw, []byte("::")) && len(Find(raw)) == 0 {
 		return nil
 	}
 	var v any
-	if json.Unmarshal(raw, &v) != nil {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // a number that no float64 can hold hides nothing
+	if dec.Decode(&v) != nil {
 		return Find(raw)
 	}
 	var all []Finding

@@ -24,6 +24,8 @@ func TestFind(t *testing.T) {
 		"\x1b]52;c;eA==\x07":                      "terminal OSC 52",
 		"\x1b]8;;javascript:alert(1)\x1b\\":       "terminal OSC 8; markup javascript",
 		"\x1bPq\x1b\\":                            "terminal DCS",
+		"\x1b\x1b]52;c;eA==\x07":                  "terminal OSC 52",
+		"\x1b\x1b\x1b\x1bPq":                      "terminal DCS",
 		"\x1b[21t":                                "terminal CSI t",
 		"\x1b[6n":                                 "terminal CSI n",
 		"\u009b31m":                               "terminal CSI",
@@ -93,6 +95,16 @@ func TestTexts(t *testing.T) {
 	for _, raw := range []string{`{"a":["\u003cscript\u003e"]}`, `{"\u003cscript >":1}`, `{"a":{"b":"<script>"}}`, `"<scr\u0069pt>"`} {
 		if got := findInJSON([]byte(raw)); len(got) != 1 || got[0].What != "script" {
 			t.Errorf("%s: %+v", raw, got)
+		}
+	}
+	for _, tt := range []struct{ raw, what string }{
+		{`{"a":"::set-env name=a::b"}`, "::set-env::"},
+		{`{"a":"x\n  ::add-mask::b"}`, "::add-mask::"},
+		{`{"n":1e999,"a":"\u003cscript>"}`, "script"},
+		{`{"n":1e999,"a":"\u001b]52;c;eA==\u0007"}`, "OSC 52"},
+	} {
+		if got := findInJSON([]byte(tt.raw)); len(got) != 1 || got[0].What != tt.what {
+			t.Errorf("%s: %+v, want %s", tt.raw, got, tt.what)
 		}
 	}
 	if got := findInJSON([]byte(`{"a":"\\u003cscript>"}`)); len(got) != 0 {

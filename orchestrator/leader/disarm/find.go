@@ -85,7 +85,9 @@ func findTerminal(p []byte) string {
 		switch {
 		case r == 0x1b && at+1 < len(p):
 			r = rune(p[at+1])
-			size = 2
+			if size = 2; r == 0x1b { // the second begins anew
+				size = 1
+			}
 		case r >= utf8.RuneSelf:
 			decoded, n := utf8.DecodeRune(p[at:])
 			if n > 1 {
