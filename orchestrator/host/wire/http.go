@@ -263,8 +263,11 @@ func SendControl(ctx context.Context, conn *websocket.Conn, m any) bool {
 // ParseDuration reads a Go duration or a bare number of seconds; not below zero.
 func ParseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
-	if seconds, bare := strconv.Atoi(text); bare == nil {
-		d, err = time.Duration(seconds)*time.Second, nil
+	if seconds, bare := strconv.ParseInt(text, 10, 64); bare == nil {
+		if seconds > int64(math.MaxInt64/time.Second) {
+			return 0, fmt.Errorf("%q is longer than any duration", text)
+		}
+		d, err = time.Duration(max(seconds, -1))*time.Second, nil
 	}
 	if err != nil || d < 0 {
 		return 0, fmt.Errorf("%q is no duration such as 10s", text)
