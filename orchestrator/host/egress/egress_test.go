@@ -278,6 +278,38 @@ func TestProxy(t *testing.T) {
 	}
 }
 
+// The head of a request has a bound, whichever part of it is long; the content behind it has none.
+func TestProxyBoundsHeads(t *testing.T) {
+	t.Parallel()
+	g := gateway(Rule{"good.example", Allow, ""})
+	address := proxyOf(t, g, "", func(c net.Conn) {
+		defer c.Close()
+		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			n, _ := io.Copy(io.Discard, r.Body)
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%d bytes", n)
+		}
+	})
+	const first, size = "POST http://good.example/ HTTP/1.1\r\nHost: good.example\r\n", 2 * maxRequest
+	field := "X-A: " + strings.Repeat("a", 1017) + "\r\n"
+	for name, tt := range map[string]struct{ send, want string }{
+		"many fields":  {first + strings.Repeat(field, size/len(field)) + "\r\n", ""},
+		"a long field": {first + "X-A: " + strings.Repeat("a", size) + "\r\n\r\n", ""},
+		"a long line":  {"GET http://good.example/" + strings.Repeat("a", size) + " HTTP/1.1\r\n\r\n", ""},
+		"long content": {first + fmt.Sprintf("Content-Length: %d\r\n\r\n", size) + strings.Repeat("a", size), fmt.Sprintf("%d bytes", size)},
+	} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(conn, tt.send)
+		got, _ := io.ReadAll(conn)
+		conn.Close()
+		if tt.want == "" && len(got) > 0 || !strings.HasSuffix(string(got), tt.want) {
+			t.Errorf("%s: %.200q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // Both ends can end their direction and go on with the other.
 func TestHalfClose(t *testing.T) {
 	g := gateway(Rule{"good.example", Allow, ""})

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,12 +22,16 @@ import (
 // proxyPatience is how long a program may take to send its request.
 const proxyPatience = 30 * time.Second
 
+// maxRequest bounds a request to the proxy, without its content, in bytes.
+const maxRequest = http.DefaultMaxHeaderBytes
+
 // ServeProxy applies the policy to the programs that use l as an HTTP proxy (CONNECT, and requests for http URLs) or as a
 // SOCKS5 proxy, until ctx ends. It closes l. With a secret, programs must give it as the password of user "sprite".
 func (g *Gateway) ServeProxy(ctx context.Context, l net.Listener, secret string) {
 	g.acceptConns(ctx, l, func(ctx context.Context, conn *net.TCPConn) {
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		r := bufio.NewReader(conn)
+		head := &io.LimitedReader{R: conn, N: maxRequest}
+		r := bufio.NewReader(head)
 		_ = conn.SetDeadline(time.Now().Add(proxyPatience)) // a connection that is gone is noticed below
 		first, err := r.Peek(1)
 		if err != nil {
@@ -34,7 +39,7 @@ func (g *Gateway) ServeProxy(ctx context.Context, l net.Listener, secret string)
 			conn.Close()
 			return
 		}
-		c := &proxied{Conn: conn, tcp: conn, r: r, secret: secret}
+		c := &proxied{Conn: conn, tcp: conn, head: head, r: r, secret: secret}
 		if first[0] == 5 {
 			err = g.serveSOCKS(ctx, c)
 		} else {
@@ -51,6 +56,7 @@ func (g *Gateway) ServeProxy(ctx context.Context, l net.Listener, secret string)
 type proxied struct {
 	net.Conn
 	tcp    *net.TCPConn
+	head   *io.LimitedReader // below r
 	r      *bufio.Reader
 	secret string
 }
@@ -58,6 +64,7 @@ type proxied struct {
 // restConn is the connection for the relay.
 func (c *proxied) restConn() net.Conn {
 	_ = c.tcp.SetDeadline(time.Time{})
+	c.head.N = math.MaxInt64
 	if c.r.Buffered() == 0 {
 		return c.tcp
 	}
@@ -122,6 +129,7 @@ func (g *Gateway) httpProxy(ctx context.Context, c *proxied) error {
 
 // forwardRequest sends one request on and brings the answer back.
 func (g *Gateway) forwardRequest(ctx context.Context, t target, c *proxied, req *http.Request) error {
+	c.head.N = math.MaxInt64
 	near, far := net.Pipe()
 	done := make(chan struct{})
 	go func() { // ends with near; awaited below
