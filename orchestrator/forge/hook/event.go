@@ -138,10 +138,15 @@ func Parse(name string, body []byte) Event {
 	case Check:
 		e.addCheck(p)
 	}
-	if e.Text, e.Cut = cutText(e.Text, maxText), len(e.Text) > maxText; e.Cut {
-		e.Text = e.Text[:strings.LastIndexByte(e.Text, '\n')+1] // half a line may mean another thing
-	}
+	e.BoundText()
 	return e
+}
+
+// BoundText cuts a text that is too long, at the end of a line: half a line may mean another thing.
+func (e *Event) BoundText() {
+	if e.Text, e.Cut = cutText(e.Text, maxText), len(e.Text) > maxText; e.Cut {
+		e.Text = e.Text[:strings.LastIndexByte(e.Text, '\n')+1]
+	}
 }
 
 // SumIssue returns the digest of the text of an issue, which shows whether it was edited after an event; "" without a title.

@@ -75,6 +75,7 @@ func (in *Inbox) pollRepository(ctx context.Context, name string, client Client,
 		if c.Edited() {
 			e.Action = hook.Edited
 		}
+		e.BoundText()
 		if err := in.Add(ctx, name, hook.Delivery{ID: fmt.Sprintf("poll-%d-%d", c.ID, c.Updated.Unix()), Event: e}); err != nil {
 			return err
 		}
@@ -125,6 +126,7 @@ func (in *Inbox) pollReviews(ctx context.Context, name string, client Client, p 
 		for _, r := range reviews {
 			e := hook.Event{Kind: hook.Review, Name: hook.Polled, Action: hook.Submitted, Repo: p, Sender: r.Author, Author: r.Author, Number: i.Number, Pull: true, Fork: pull.FromFork(),
 				Text: r.Body, State: string(r.State), Item: r.ID, Created: r.Submitted, Updated: r.Submitted, Head: pull.Head.SHA, Reviewed: r.CommitID}
+			e.BoundText()
 			if err := in.Add(ctx, name, hook.Delivery{ID: fmt.Sprintf("poll-review-%d", r.ID), Event: e}); err != nil {
 				return newest, err
 			}

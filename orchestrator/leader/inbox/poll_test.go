@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,62 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
+
+// longReview is a code host with one comment and one review, both with the same text.
+type longReview struct {
+	comments
+	text string
+	at   time.Time
+}
+
+func (c *longReview) IssuesSince(context.Context, forge.Path, time.Time) ([]forge.Issue, error) {
+	return []forge.Issue{{Number: 7, Pull: true, Updated: c.at}}, nil
+}
+
+func (c *longReview) Pull(context.Context, forge.Path, int64) (forge.PullRequest, error) {
+	return forge.PullRequest{}, nil
+}
+
+func (c *longReview) Reviews(context.Context, forge.Path, int64) ([]forge.Review, error) {
+	return []forge.Review{{ID: 3, Body: c.text, Submitted: c.at, State: forge.Approved}}, nil
+}
+
+// TestPollBoundsTexts has texts of any length: of a polled one as much is kept as of a delivery.
+func TestPollBoundsTexts(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		text string
+		kept int
+		cut  bool
+	}{
+		"short":              {"hello", 5, false},
+		"as long as allowed": {strings.Repeat("a", 64<<10), 64 << 10, false},
+		"long":               {"hello\n" + strings.Repeat("a", 1<<20), len("hello\n"), true},
+		"a long line":        {"/lattice approve " + strings.Repeat("a", 64<<10), 0, true},
+	} {
+		s, err := store.Open(filepath.Join(t.TempDir(), "runs.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		client := &longReview{text: tt.text, at: time.Now().Add(time.Hour)}
+		client.all = []forge.Comment{{ID: 2, Number: 7, Body: tt.text, Created: client.at, Updated: client.at}}
+		var handled []hook.Delivery
+		in := New(map[string]Host{"main": {Client: func() (Client, error) { return client, nil }, Repositories: []forge.Path{{Owner: "acme", Name: "site"}}}},
+			&govern.Ledger{Store: s}, func(_ context.Context, _ string, d hook.Delivery) (string, error) {
+				handled = append(handled, d)
+				return "done", nil
+			}, zerolog.Nop())
+		if err := errors.Join(in.Poll(t.Context(), "main"), in.HandleAll(t.Context(), "main")); err != nil || len(handled) != 2 {
+			t.Fatalf("%s: %d are handled, %v", name, len(handled), err)
+		}
+		for _, d := range handled {
+			if len(d.Text) != tt.kept || d.Cut != tt.cut {
+				t.Errorf("%s: %d bytes of the %s are kept, cut is %v", name, len(d.Text), d.Kind, d.Cut)
+			}
+		}
+	}
+}
 
 // comments is a code host with one repository that fails once, and one that has comments.
 type comments struct {
