@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -315,3 +316,37 @@ func TestArchivesThatGrow(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestReplacedFolders has folders in a lower layer above which the next one puts something else: their times are nowhere set.
+func TestReplacedFolders(t *testing.T) {
+	t.Parallel()
+	later := dir("c/b")
+	later.ModTime = time.Unix(2e9, 0)
+	for name, upper := range map[string][]item{
+		"a file":                    {file("a", "x")},
+		"a link that leads nowhere": {link("a", "none")},
+		"a link from the root":      {link("a", "/c"), later},
+		"a link out of the image":   {link("a", "../../c"), later},
+		"a link to another folder":  {link("a", "c"), later},
+		"a folder without them":     {file(".wh.a", ""), dir("a"), later},
+	} {
+		root := t.TempDir()
+		x, err := newExtraction(root, 0, Limits{}, func(int, int64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, items := range [][]item{{dir("a"), dir("a/b"), dir("a/b/d"), dir("c"), dir("c/b"), dir("c/b/d")}, upper} {
+			if err := x.unpackLayer(t.Context(), bytes.NewReader(pack(t, items...)), true); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := x.setDeferred(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		x.close()
+		info, err := os.Lstat(filepath.Join(root, "c/b"))
+		if err != nil || len(upper) > 1 && info.ModTime().Unix() != 2e9 {
+			t.Errorf("%s: the other folder is of %v, %v", name, info.ModTime(), err)
+		}
+	}
+}

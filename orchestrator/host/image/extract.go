@@ -421,17 +421,25 @@ func (x *extraction) hardLink(in *folder, base, target string) error {
 // setDeferred sets the deferred attributes. It is called once, after the last layer.
 func (x *extraction) setDeferred() error {
 	x.leaveFolder()
+	known := map[string]bool{".": true}
 	for name, at := range x.times {
-		info, err := x.root.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-			continue // a later entry took its place
+		if !x.isFolder(name, known) {
+			continue // a later entry took its place, or that of a folder above it
 		}
-		if err == nil {
-			err = x.root.Chtimes(name, at, at)
-		}
-		if err != nil {
+		if err := x.root.Chtimes(name, at, at); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isFolder reports whether a path without links leads to a folder. known holds the answers about other paths.
+func (x *extraction) isFolder(name string, known map[string]bool) bool {
+	is, ok := known[name]
+	if !ok && x.isFolder(path.Dir(name), known) {
+		info, err := x.root.Lstat(name)
+		is = err == nil && info.IsDir()
+	}
+	known[name] = is
+	return is
 }
