@@ -216,9 +216,9 @@ func (c *Client) sendOnce(ctx context.Context, method, address string, body []by
 	return next, nil
 }
 
-// nextPage returns the address with rel="next" in the header Link.
+// nextPage returns the address with rel="next" in the headers Link.
 func nextPage(h http.Header) string {
-	for part := range strings.SplitSeq(h.Get("Link"), ",") {
+	for part := range strings.SplitSeq(strings.Join(h.Values("Link"), ","), ",") {
 		address, rest, ok := strings.Cut(strings.TrimSpace(part), ">")
 		if ok && strings.Contains(rest, `rel="next"`) {
 			return strings.TrimPrefix(address, "<")
