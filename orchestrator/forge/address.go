@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"net"
 	"net/url"
 	"strings"
 )
@@ -16,7 +17,7 @@ func Locate(web, repository string) (p Path, ok bool) {
 	if !ok {
 		return p, false
 	}
-	if strings.HasPrefix(repository, "http") {
+	if scheme, _, _ := strings.Cut(strings.ToLower(repository), "://"); scheme == "http" || scheme == "https" {
 		if at != host {
 			return p, false
 		}
@@ -51,6 +52,8 @@ func splitAddress(s string) (host, path string, ok bool) {
 }
 
 func withoutPort(host string) string {
-	name, _, _ := strings.Cut(host, ":")
-	return name
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
 }

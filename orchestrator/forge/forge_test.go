@@ -80,7 +80,7 @@ func TestMarker(t *testing.T) {
 
 func TestLocate(t *testing.T) {
 	t.Parallel()
-	const hub, sub, port = "https://github.com", "https://example.com/git", "http://127.0.0.1:3000"
+	const hub, sub, port, six, named = "https://github.com", "https://example.com/git", "http://127.0.0.1:3000", "https://[2001:db8::1]:3000", "https://http.example"
 	for _, c := range []struct{ web, repository, want string }{
 		{hub, "https://github.com/acme/site", "acme/site"},
 		{hub, "https://github.com/acme/site.git", "acme/site"},
@@ -102,6 +102,15 @@ func TestLocate(t *testing.T) {
 		{port, "http://127.0.0.1:3000/acme/site.git", "acme/site"},
 		{port, "http://127.0.0.1:3001/acme/site.git", ""},
 		{port, "ssh://git@127.0.0.1:2222/acme/site.git", "acme/site"},
+		{hub, "HTTPS://github.com/acme/site", "acme/site"},
+		{port, "HTTP://127.0.0.1:3001/acme/site.git", ""},
+		{sub, "HTTPS://example.com/acme/site", ""},
+		{named, "http.example:acme/site.git", "acme/site"},
+		{six, "https://[2001:db8::1]:3000/acme/site", "acme/site"},
+		{six, "ssh://git@[2001:db8::1]:22/acme/site", "acme/site"},
+		{six, "ssh://git@[2001:DB8::1]/acme/site", "acme/site"},
+		{six, "ssh://git@[2001:db8::2]:22/acme/site", ""},
+		{six, "ssh://git@[2001:db8::2]/acme/site", ""},
 	} {
 		p, ok := Locate(c.web, c.repository)
 		if ok != (c.want != "") || ok && p.String() != c.want {
