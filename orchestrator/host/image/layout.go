@@ -139,9 +139,11 @@ func isArtifact(kind string) bool { return kind != "" && !types.MediaType(kind).
 func (s *Store) chooseManifest(all []v1.Descriptor, choice string) (v1.Descriptor, error) {
 	var fits []v1.Descriptor
 	var others, names []string
+	// A name goes before the beginning of a digest, which is one of another image perhaps.
+	named := slices.ContainsFunc(all, func(d v1.Descriptor) bool { return d.Annotations[annotationName] == choice })
 	for _, d := range all {
 		name := d.Annotations[annotationName]
-		if choice != "" && choice != name && !strings.HasPrefix(d.Digest.String(), choice) && !strings.HasPrefix(d.Digest.Hex, choice) {
+		if choice != "" && choice != name && (named || !isDigest(d.Digest, choice)) {
 			names = append(names, name)
 			continue
 		}
@@ -167,6 +169,12 @@ func (s *Store) chooseManifest(all []v1.Descriptor, choice string) (v1.Descripto
 		return v1.Descriptor{}, refuseImage("it holds no image %s, only %s", choice, strings.Join(names, ", "))
 	}
 	return v1.Descriptor{}, refuseImage("it holds no image")
+}
+
+// isDigest reports whether choice is a digest, or the beginning of one with some of its digits.
+func isDigest(h v1.Hash, choice string) bool {
+	digits, _ := strings.CutPrefix(choice, h.Algorithm+":")
+	return digits != "" && strings.HasPrefix(h.Hex, digits)
 }
 
 // readConfig takes the layers and the settings from an image's config.

@@ -1,0 +1,32 @@
+package image
+
+import (
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// TestChooseManifest has images whose names look like digests, and choices that look like neither.
+func TestChooseManifest(t *testing.T) {
+	t.Parallel()
+	all := []v1.Descriptor{
+		{Digest: v1.Hash{Algorithm: "sha256", Hex: "1" + strings.Repeat("a", 63)}, Annotations: map[string]string{annotationName: "2"}},
+		{Digest: v1.Hash{Algorithm: "sha256", Hex: "2" + strings.Repeat("b", 63)}, Annotations: map[string]string{annotationName: "stable"}},
+	}
+	s := &Store{o: Options{Architecture: "amd64"}}
+	for choice, want := range map[string]string{
+		"2": "1a", "stable": "2b", "1": "1a", "1aa": "1a", "sha256:1": "1a", "sha256:2b": "2b", all[1].Digest.String(): "2b",
+		"": "", "s": "", "sha256": "", "sha256:": "", "sha256:3": "", "3": "", "sha512:1": "",
+	} {
+		got, err := s.chooseManifest(all, choice)
+		if (err == nil) != (want != "") || !strings.HasPrefix(got.Digest.Hex, want) {
+			t.Errorf("%q chooses %v, %v, want %q", choice, got.Digest, err, want)
+		}
+	}
+	for _, choice := range []string{"s", "sha256", "sha256:"} {
+		if got, err := s.chooseManifest(all[:1], choice); err == nil {
+			t.Errorf("%q chooses the only image, %v", choice, got.Digest)
+		}
+	}
+}
