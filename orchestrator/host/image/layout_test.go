@@ -1,6 +1,8 @@
 package image
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +29,33 @@ func TestChooseManifest(t *testing.T) {
 	for _, choice := range []string{"s", "sha256", "sha256:"} {
 		if got, err := s.chooseManifest(all[:1], choice); err == nil {
 			t.Errorf("%q chooses the only image, %v", choice, got.Digest)
+		}
+	}
+}
+
+// TestSurveyTar has the names that tell the kind of an archive behind many others.
+func TestSurveyTar(t *testing.T) {
+	t.Parallel()
+	s := &Store{}
+	for _, tt := range []struct {
+		others int
+		last   []string
+		want   Kind
+	}{
+		{3, nil, KindRootfs}, {3, []string{dockerManifest}, KindDocker}, {3, []string{layoutFile, indexFile}, KindOCI},
+		{1500, nil, KindRootfs}, {1500, []string{dockerManifest}, KindDocker}, {1500, []string{layoutFile, indexFile}, KindOCI},
+		{1500, []string{dockerManifest, "etc/passwd"}, KindRootfs},
+	} {
+		var items []item
+		for i := range tt.others {
+			items = append(items, file(fmt.Sprintf("%04d/layer.tar", i), "x"))
+		}
+		for _, name := range tt.last {
+			items = append(items, file(name, "{}"))
+		}
+		look, err := s.surveyTar(t.Context(), write(t, filepath.Join(t.TempDir(), "a.tar"), pack(t, items...)), func(int64) {})
+		if err != nil || look.kind != tt.want {
+			t.Errorf("%v behind %d others: %q, %v, want %q", tt.last, tt.others, look.kind, err, tt.want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -99,6 +100,9 @@ type surveyed struct {
 	digest string
 }
 
+// telling are the names at the top of a tar that tell its kind.
+var telling = []string{"etc", "usr", "bin", layoutFile, indexFile, dockerManifest}
+
 // surveyTar reads a whole tar and summarises its contents. It tells how many bytes of the file were read.
 func (s *Store) surveyTar(ctx context.Context, path string, tell func(done int64)) (surveyed, error) {
 	f, err := os.Open(path)
@@ -133,7 +137,7 @@ func (s *Store) surveyTar(ctx context.Context, path string, tell func(done int64
 			return surveyed{}, refuseImage("the image has more than %d entries", x.limits.Entries)
 		}
 		name := strings.Trim(strings.TrimPrefix(h.Name, "./"), "/")
-		if first, _, _ := strings.Cut(name, "/"); len(top) < 1000 {
+		if first, _, _ := strings.Cut(name, "/"); slices.Contains(telling, first) {
 			top[first] = true
 		}
 	}
