@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -37,13 +38,18 @@ func CheckIndex(at engine.Location, trust bool) error { return checkTree(at, tru
 
 func checkTree(at engine.Location, trust bool, depth int) error {
 	files := []string{filepath.Join(at.GitDir, "index")}
-	shared, err := filepath.Glob(filepath.Join(at.GitDir, "sharedindex.*")) // of a split index
+	own, err := os.ReadDir(at.GitDir) // not filepath.Glob: the folder's own name may hold [ and *
 	if err != nil {
 		return err
 	}
+	for _, e := range own {
+		if strings.HasPrefix(e.Name(), "sharedindex.") { // of a split index
+			files = append(files, filepath.Join(at.GitDir, e.Name()))
+		}
+	}
 	format, _ := at.Config.Value("extensions", "", "objectformat")
 	var links []string
-	for _, file := range append(files, shared...) {
+	for _, file := range files {
 		data, err := at.Root.ReadFile(file, maxIndex)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -8,6 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitconfig"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 // An index of any version names what git says that it names.
@@ -60,6 +65,43 @@ func TestIndexesAreRead(t *testing.T) {
 		}
 		if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// entryOf returns an entry of an index of version 2 for a name, with length in its flags.
+func entryOf(name string, length int) []byte {
+	entry := make([]byte, indexStat+20)
+	entry = binary.BigEndian.AppendUint16(entry, uint16(length))
+	entry = append(entry, name...)
+	return append(entry, make([]byte, 8-len(entry)%8)...)
+}
+
+// indexOf returns an index of version 2 with entries.
+func indexOf(count uint32, entries ...[]byte) []byte {
+	index := binary.BigEndian.AppendUint32([]byte("DIRC\x00\x00\x00\x02"), count)
+	return append(index, slices.Concat(entries...)...)
+}
+
+// The part of a split index is found in a folder of any name.
+func TestSharedIndexesAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"plain", "re[po]", "a*", `a\b`} {
+		dir := t.TempDir()
+		root, err := workspace.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gitDir := filepath.Join(root.Dir(), name, ".git")
+		if err := os.MkdirAll(gitDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(gitDir, "sharedindex.1"), indexOf(1, entryOf("../../evil", 10)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		at := engine.Location{Root: root, Name: name, Dir: filepath.Dir(gitDir), GitDir: gitDir, CommonDir: gitDir, Config: gitconfig.Config{}}
+		if err := CheckIndex(at, false); !fault.HasCode(err, "unsafe_path") {
+			t.Errorf("CheckIndex in %q = %v, want unsafe_path", name, err)
 		}
 	}
 }
