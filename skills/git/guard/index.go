@@ -27,6 +27,7 @@ const (
 	indexStat    = 40        // of an entry, before its id
 	indexMode    = 24        // where in an entry its mode is
 	flagExtended = 0x4000    // two more bytes of flags follow
+	flagLength   = 0x0fff    // the length of the name; all bits are set for a longer one
 )
 
 // CheckIndex refuses an index that would make git do harm when it writes. Names outside the work tree or in .git are
@@ -131,7 +132,8 @@ func eachEntry(index []byte, sha256 bool, each func(mode uint32, name []byte)) b
 		if start > len(index) {
 			return false
 		}
-		if binary.BigEndian.Uint16(index[start-2:])&flagExtended != 0 {
+		flags := int(binary.BigEndian.Uint16(index[start-2:]))
+		if flags&flagExtended != 0 {
 			start += 2
 		}
 		mode := binary.BigEndian.Uint32(index[at+indexMode:])
@@ -153,6 +155,9 @@ func eachEntry(index []byte, sha256 bool, each func(mode uint32, name []byte)) b
 		default:
 			name = rest[:length]
 			at += (start - at + length + 8) &^ 7 // padded with one to eight NULs
+		}
+		if flags&flagLength != min(len(name), flagLength) {
+			return false // git goes by the length in the flags, and would read other entries
 		}
 		each(mode, name)
 	}

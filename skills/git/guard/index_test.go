@@ -83,6 +83,27 @@ func indexOf(count uint32, entries ...[]byte) []byte {
 	return append(index, slices.Concat(entries...)...)
 }
 
+// A name ends where git ends it. One that goes on behind a NUL would hide the entries that git reads after it.
+func TestLengthsOfNamesAreThoseOfGit(t *testing.T) {
+	t.Parallel()
+	decoy := entryOf("b", 1)
+	for _, tc := range []struct {
+		name  string
+		index []byte
+		known bool
+	}{
+		{"plain", indexOf(2, entryOf("a", 1), entryOf("b", 1)), true},
+		{"without a name, of a split index", indexOf(1, entryOf("", 0)), true},
+		{"long", indexOf(1, entryOf(strings.Repeat("a", 5000), flagLength)), true},
+		{"longer than to its NUL", indexOf(2, entryOf("a", 2+len(decoy)), decoy, entryOf("../../evil", 10)), false},
+		{"shorter than to its NUL", indexOf(1, entryOf("abc", 1)), false},
+	} {
+		if known := eachEntry(tc.index, false, func(uint32, []byte) {}); known != tc.known {
+			t.Errorf("%s: known is %t", tc.name, known)
+		}
+	}
+}
+
 // The part of a split index is found in a folder of any name.
 func TestSharedIndexesAreChecked(t *testing.T) {
 	t.Parallel()
