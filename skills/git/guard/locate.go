@@ -53,11 +53,7 @@ func findCommonDir(root *workspace.Root, at engine.Location) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	common := strings.TrimSpace(string(data))
-	if !filepath.IsAbs(common) {
-		common = filepath.Join(at.GitDir, common)
-	}
-	real, ok := Inside(root.Dir(), common)
+	real, ok := Inside(root.Dir(), targetOf(at.GitDir, string(data)))
 	if !ok {
 		return "", fault.Unsafe("unsafe_path", "the commondir of %s leads out of the workspace", at.Name)
 	}
@@ -111,13 +107,11 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		target, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
+		target, ok := strings.CutPrefix(string(data), "gitdir: ")
 		if !ok {
 			return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
 		}
-		if name = target; !filepath.IsAbs(name) {
-			name = filepath.Join(dir, target)
-		}
+		name = targetOf(dir, target)
 	}
 	real, ok := Inside(root.Dir(), name)
 	if !ok {
@@ -127,6 +121,16 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 		return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
 	}
 	return real, nil
+}
+
+// targetOf returns the path that a file of git in dir names, as git reads it: only line ends are no part of it, and a .. comes
+// after the links before it, so that the path must not be cleaned.
+func targetOf(dir, content string) string {
+	name := strings.TrimRight(content, "\r\n")
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return dir + string(filepath.Separator) + name
 }
 
 // ExcludeOwn excludes the runtime's folder and its temporary files from the repository, in info/exclude.
