@@ -64,17 +64,38 @@ func Values(parameters json.RawMessage) map[string][]string {
 	return out
 }
 
-// checkTexts refuses parameters that hold text which would close an issue of another repository, or load an image.
+// checkTexts refuses parameters that hold text which would close an issue of another repository, or load an image. Texts in lists and
+// objects are read as they are performed, without the escapes of JSON.
 func checkTexts(parameters json.RawMessage) error {
-	all := Values(parameters)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		for _, text := range all[name] {
+	var members map[string]any
+	if json.Unmarshal(parameters, &members) != nil {
+		return nil // Inspect refuses them
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		for _, text := range textsIn(members[name]) {
 			if err := cmp.Or(checkClosing(text, "the parameter "+name), checkImages(text, "the parameter "+name)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// textsIn returns the texts in a decoded JSON value.
+func textsIn(v any) (all []string) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, item := range v {
+			all = append(all, textsIn(item)...)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			all = append(all, textsIn(v[name])...)
+		}
+	}
+	return all
 }
 
 // review returns a Request.Review that searches a push for secrets and asks the policy about its files. The review sets

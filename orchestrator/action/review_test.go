@@ -3,6 +3,7 @@ package action
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,27 @@ func TestImagesAreRefused(t *testing.T) {
 		_, verdict, why, err := f.fulfiller().Inspect(t.Context(), c, a)
 		if err != nil || strings.HasPrefix(why, "remote_image: ") != refused || refused != (verdict == lattice.Deny) {
 			t.Errorf("%q: %s %q %v", text, verdict, why, err)
+		}
+	}
+}
+
+// The texts of a list of issues are judged as they are opened, not as JSON has them.
+func TestTextsInListsAreJudged(t *testing.T) {
+	t.Parallel()
+	for body, code := range map[string]string{
+		"<img src=https://evil.test/>": "remote_image", "a\n<picture>": "remote_image", "why\nfixes acme/site#7": "foreign_issue", "tab\tcloses acme/site#7": "foreign_issue",
+		"plain <b>\nFixes #7": "",
+	} {
+		raw, err := json.Marshal(map[string]any{"document": "d", "issues": []any{map[string]any{"key": "a", "title": "t"}, map[string]any{"key": "b", "title": "t", "body": body}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if no, ok := errors.AsType[*lattice.Refusal](checkTexts(raw)); ok {
+			got = no.Fault.Code
+		}
+		if got != code {
+			t.Errorf("%q: refused with %q, want %q", body, got, code)
 		}
 	}
 }
