@@ -52,3 +52,15 @@ func TestARecordIsBounded(t *testing.T) {
 		t.Errorf("the record has %d bytes, begins with %.40q and ends with %.40q", len(got), got, got[len(got)-40:])
 	}
 }
+
+// A line that is longer than a record loses its beginning only, although it has an end.
+func TestALongLineIsKept(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"\n", "\nthe end", "\na\nb\n"} {
+		r := New("")
+		r.Add(event("text", "text", strings.Repeat("x", 2*MaxText)+after))
+		if got := r.String(); len(got) < MaxText/2 || len(got) > MaxText || !strings.HasPrefix(got, omitted) || !strings.HasSuffix(got, "x"+after) {
+			t.Errorf("before %q, the record has %d bytes and begins with %.40q", after, len(got), got)
+		}
+	}
+}
