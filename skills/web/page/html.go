@@ -22,7 +22,7 @@ var inline = []atom.Atom{atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Cit
 func readHTML(r io.Reader) (title, text string, err error) {
 	z := html.NewTokenizer(r)
 	var b, heading strings.Builder
-	var within []atom.Atom // skipped elements that are open
+	var within []atom.Atom // skipped elements that are open, each once
 	inTitle, inPre := false, false
 	for {
 		switch kind := z.Next(); kind {
@@ -47,7 +47,9 @@ func readHTML(r io.Reader) (title, text string, err error) {
 			case tag == atom.Title && len(within) == 0:
 				inTitle = kind == html.StartTagToken
 			case slices.Contains(skipped, tag) && kind == html.StartTagToken:
-				within = append(within, tag)
+				if !slices.Contains(within, tag) { // the end of the outer one ends those in it
+					within = append(within, tag)
+				}
 			case slices.Contains(skipped, tag) && kind == html.EndTagToken:
 				if i := slices.Index(within, tag); i >= 0 {
 					within = within[:i]

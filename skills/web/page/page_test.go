@@ -98,3 +98,13 @@ func FuzzReadHTML(f *testing.F) {
 		}
 	})
 }
+
+// Many skipped elements that do not end take no more time and memory than other text of their length.
+func TestManyOpenElementsAreCheap(t *testing.T) {
+	t.Parallel()
+	const many = 500_000
+	_, text, err := readHTML(strings.NewReader("<p>a" + strings.Repeat("<template>", many) + strings.Repeat("</svg>", many) + "b</template>c"))
+	if err != nil || text != "ac\n" {
+		t.Errorf("readHTML = %.40q, %v", text, err)
+	}
+}
