@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -61,13 +62,16 @@ func smallMembers(data, ref json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(ref, &kept); err != nil {
 		return nil, err
 	}
-	left := maxWhole
+	left, room := maxWhole, 2*maxWhole // for values, and for all with their names and references
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		value := members[name]
 		if len(value) > maxMember || len(value) > left {
 			value = ref
 		}
 		left -= len(value)
+		if room -= len(name) + len(value); room < 0 {
+			return nil, errors.New("it has too many members")
+		}
 		kept[name] = value
 	}
 	return json.Marshal(kept)
