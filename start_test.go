@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNothingIsCompiledAtStart: each command and each skill call is a process, so patterns and templates are compiled when
-// they are first needed, in a sync.OnceValue, and not while packages are initialized.
+// TestNothingIsCompiledAtStart checks that patterns and templates are compiled when they are first used, in a sync.OnceValue. Each
+// command and each skill call is a process, which would otherwise compile all of them.
 func TestNothingIsCompiledAtStart(t *testing.T) {
 	compilers := []string{"regexp.MustCompile", "regexp.MustCompilePOSIX", "template.Must"}
 	files, set := sources(t)

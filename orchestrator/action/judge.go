@@ -64,8 +64,8 @@ func Values(parameters json.RawMessage) map[string][]string {
 	return out
 }
 
-// checkTexts refuses parameters that hold text which would close an issue of another repository, or load an image. Texts in lists and
-// objects are read as they are performed, without the escapes of JSON.
+// checkTexts refuses parameters with a text that would close an issue of another repository, or load an image. It decodes texts in
+// lists and objects first: the escapes of JSON would hide words in them.
 func checkTexts(parameters json.RawMessage) error {
 	var members map[string]any
 	if json.Unmarshal(parameters, &members) != nil {

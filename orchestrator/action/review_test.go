@@ -105,7 +105,7 @@ func TestImagesAreRefused(t *testing.T) {
 	}
 }
 
-// The texts of a list of issues are judged as they are opened, not as JSON has them.
+// TestTextsInListsAreJudged checks that the texts in a list of issues are decoded before they are searched.
 func TestTextsInListsAreJudged(t *testing.T) {
 	t.Parallel()
 	for body, code := range map[string]string{

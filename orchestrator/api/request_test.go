@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sse"
 )
 
-// asked is a leader that answers with what it was asked for.
+// asked is a leader that records the parameters of the last request.
 type asked struct {
 	Service
 	rows, cols int
@@ -25,7 +25,7 @@ func (a *asked) ServeShell(_ http.ResponseWriter, _ *http.Request, _, _ string, 
 	return nil
 }
 
-// A request that would be understood by half is refused, with the parameter or the method that is wrong.
+// TestRequestsAreChecked checks that a request with an unknown or invalid parameter is refused, and that the error names it.
 func TestRequestsAreChecked(t *testing.T) {
 	t.Parallel()
 	leader := &asked{}
@@ -75,7 +75,7 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 }
 
-// The rights of a request are those of the route that serves it.
+// TestRightsOfRequests checks that a request needs the role of the route that serves it.
 func TestRightsOfRequests(t *testing.T) {
 	t.Parallel()
 	routes := Routes(nil)
@@ -101,7 +101,7 @@ func TestRightsOfRequests(t *testing.T) {
 	}
 }
 
-// A header is a key of its own alphabet; that of the body wins.
+// TestKeyOf checks that a key made of the header has the alphabet of ids, and that a key in the body takes precedence.
 func TestKeyOf(t *testing.T) {
 	t.Parallel()
 	key := func(header, body string) string {
@@ -118,7 +118,7 @@ func TestKeyOf(t *testing.T) {
 	}
 }
 
-// A path leads where its segments say, whatever they hold.
+// TestPaths checks that each segment of a path is escaped.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for segment, want := range map[string]string{"": "latest", "a/b": "a%2Fb", ".": "%2E", "..": "%2E%2E", "...": "...", "a b?#": "a%20b%3F%23", "%2F": "%252F"} {
@@ -128,7 +128,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A reader that is too far behind is told of a gap, and gets as many of the newest entries as it can bear.
+// TestGaps checks that a reader whose backlog is too long is told of a gap and gets the newest entries.
 func TestGaps(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ last, after, backlog, want lattice.Seq }{
@@ -150,7 +150,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// Types are those of updates or of entries; none are all.
+// TestWantedTypes checks that types select updates or entries, and that no types select all.
 func TestWantedTypes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

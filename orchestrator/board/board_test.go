@@ -148,7 +148,7 @@ func TestChooseNext(t *testing.T) {
 	}
 }
 
-// A priority that another program wrote is as urgent as none.
+// TestUnknownPriority checks that a priority that another program wrote ranks as the default.
 func TestUnknownPriority(t *testing.T) {
 	t.Parallel()
 	for priority, want := range map[string]string{"critical": "1", "high": "1", "medium": "2", "low": "2"} {
@@ -398,7 +398,7 @@ func TestLargeEvent(t *testing.T) {
 	}
 }
 
-// On a board without short ids, an empty name is not the name of a task.
+// TestResolve checks that an empty name finds no task on a board without short ids.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -421,7 +421,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A digest is trusted although the file ended without a line end, and the one before it still is.
+// TestTrust checks that a digest is trusted when the file did not end with a newline, and that the one before it still is.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	for before, lines := range map[string]string{"": "new\n", "old\n": "old\nnew\n", "old": "old\nnew\n", "new": "new"} {

@@ -227,7 +227,7 @@ func (c Config) ChooseNext(tasks []*Task, actor string, statuses []string) *Task
 			resumed = 0
 		}
 		priority := slices.Index(Priorities, t.Priority)
-		if priority < 0 { // none, or one that another program wrote
+		if priority < 0 { // not set, or not a priority of lattice
 			priority = slices.Index(Priorities, defaultPriority)
 		}
 		return []int{resumed, priority}

@@ -68,7 +68,7 @@ func Trust(home, digest string) error {
 	last := make([]byte, 1)
 	if size, err := f.Seek(0, io.SeekEnd); err == nil && size > 0 {
 		if _, err := f.ReadAt(last, size-1); err == nil && last[0] != '\n' {
-			line = "\n" + line // a person or a writer that was killed left the last line without an end
+			line = "\n" + line // the last line has no newline: a person edited the file, or a writer was killed
 		}
 	}
 	_, err = f.WriteString(line)

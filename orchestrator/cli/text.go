@@ -35,7 +35,7 @@ func TerminalSize(w io.Writer) (width, height int) {
 // Cut shortens a line to width columns, not counting colour.
 func Cut(line string, width int) string {
 	var b strings.Builder
-	columns, escape, last := 0, false, 0 // last is where the character in the last column begins
+	columns, escape, last := 0, false, 0 // last is the offset of the character in the last column
 	for _, r := range line {
 		switch {
 		case r == '\x1b':

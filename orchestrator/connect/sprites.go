@@ -42,12 +42,12 @@ func WarnOfEnding(console *cli.Console) {
 	fmt.Fprintln(console.Err, "lattice: no leader is running: processes, services and records of sprites end with this command\n  try: keep lattice serve running in another terminal")
 }
 
-// WithSprites hands the client of the remote host, or of the leader's embedded one, to do. It explains the errors of the host.
+// WithSprites calls do with the client of the remote host, or of the leader's embedded host. It adds explanations to the host's errors.
 func WithSprites(ctx context.Context, env *setup.Env, do func(context.Context, *sprites.Client) error) error {
 	return WithHost(ctx, env, func(ctx context.Context, c *sprites.Client, _ bool) error { return setup.ExplainSprite(do(ctx, c)) })
 }
 
-// WithHost is WithSprites that also says whether the host outlives this process, and leaves errors as they are.
+// WithHost is like WithSprites, but do also learns whether the host outlives this process, and errors are returned unchanged.
 func WithHost(ctx context.Context, env *setup.Env, do func(ctx context.Context, c *sprites.Client, outlived bool) error) error {
 	if client := env.RemoteSprites(); client != nil {
 		return do(ctx, client, true)

@@ -175,7 +175,7 @@ func listFunctions() template.FuncMap {
 	}
 }
 
-// cutText returns the beginning of a text, of at most so many bytes. It cuts no character in two.
+// cutText returns the first bytes of a text, at most the given number. It never cuts within a character.
 func cutText(text string, most int) string {
 	if len(text) <= most {
 		return text

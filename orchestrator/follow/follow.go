@@ -209,7 +209,7 @@ func NextCommands(run string, w lattice.Wait) []string {
 			if value == "<string>" {
 				value = "TEXT"
 			}
-			pairs = append(pairs, shellWord(name)+"="+value) // the sprite chose the name
+			pairs = append(pairs, shellWord(name)+"="+value) // a sprite chooses the name
 		}
 		commands := []string{"lattice answer " + run + " " + strings.Join(pairs, " ")}
 		if w.CanReject() {

@@ -7,7 +7,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// The names of inputs are a sprite's: in the commands that a person is shown each is one plain word.
+// TestNamesOfInputsAreWords checks that a name of an input, which a sprite chooses, is one word in the commands that people are shown.
 func TestNamesOfInputsAreWords(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, want string }{

@@ -202,7 +202,7 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 		}
 		return Layer{}, []Finding{{Message: strings.TrimPrefix(err.Error(), "toml: ")}}
 	}
-	for _, key := range meta.Keys() { // one in an inline table stands where the table does, and USD is usd to the decoder
+	for _, key := range meta.Keys() { // a key in an inline table gets the line of the table; the decoder ignores case
 		at := strings.Join(key, ".")
 		for _, name := range []string{at, strings.ToLower(at)} {
 			if l.lines[name] == 0 {

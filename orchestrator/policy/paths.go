@@ -91,8 +91,8 @@ func matchesPath(pattern, name string) bool {
 	return matchesSegments(want, have)
 }
 
-// matchesSegments matches the segments of a pattern with those of a path. Only the last ** so far gets more segments after a failure:
-// to try all numbers for each ** would take time without bound, and a repository may choose the pattern and the path.
+// matchesSegments matches the segments of a path with a pattern. On a mismatch it backtracks to the last ** alone, so the time is
+// bounded by the product of the lengths. A repository may choose both.
 func matchesSegments(want, have []string) bool {
 	w, h, last, taken := 0, 0, -1, 0
 	for h < len(have) {

@@ -64,7 +64,7 @@ func parseField(i int, part string) (bits uint64, err error) {
 		if step, err = strconv.Atoi(stepText); err != nil || step < 1 {
 			return 0, bad
 		}
-		step = min(step, r.max+1) // a longer one leaves the first value as well, and the sum must not overflow
+		step = min(step, r.max+1) // a longer step selects the same values, and the sum must not overflow
 	}
 	from, to := r.min, r.max
 	if span != "*" {

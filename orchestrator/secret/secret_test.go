@@ -80,7 +80,7 @@ func TestRulesFindCredentials(t *testing.T) {
 	}
 }
 
-// Matches that are allowed hide none behind them, however many there are, and the hits of a text have a bound.
+// TestManyMatches checks that many allowed matches do not hide a credential behind them, and that the hits of a rule are bounded.
 func TestManyMatches(t *testing.T) {
 	t.Parallel()
 	const allowed, real = "aws = 'AKIAIOSFODNN7EXAMPLE'\n", "aws = 'AKIA" + "Z7QK3MVT2WPLBN5D'\n"

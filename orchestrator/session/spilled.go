@@ -62,7 +62,7 @@ func smallMembers(data, ref json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(ref, &kept); err != nil {
 		return nil, err
 	}
-	left, room := maxWhole, 2*maxWhole // for values, and for all with their names and references
+	left, room := maxWhole, 2*maxWhole // left for values; left for names, values and references
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		value := members[name]
 		if len(value) > maxMember || len(value) > left {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Members of a large result take their places only if all of them are as small as a result may be.
+// TestSmallMembersAreBounded checks that members of a large result are kept only if the kept result stays bounded.
 func TestSmallMembersAreBounded(t *testing.T) {
 	t.Parallel()
 	ref := json.RawMessage(`{"path":".lattice/spill/` + strings.Repeat("0", 64) + `","size":1,"sha256":"` + strings.Repeat("0", 64) + `"}`)

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/progress"
 )
 
-// maxProgressLine bounds one line of an answer that comes in lines.
+// maxProgressLine bounds one line of an NDJSON answer, in bytes.
 const maxProgressLine = 1 << 20
 
 // readProgress reads every line of an NDJSON answer. It returns the outcome that they report, or the first failure: the status
@@ -45,8 +45,8 @@ func (c *transport) readProgress(res *http.Response) (progress.Outcome, error) {
 	return out, err
 }
 
-// readEvents returns the lines of an NDJSON answer and, if it does not end well, an error as the last. A last line that cannot
-// be read may have been cut: one before the last is odd.
+// readEvents yields the decoded lines of an NDJSON answer. If the answer does not end well, it yields an error last:
+// [progress.ErrCut] if only the last line is invalid, because the connection may have been cut within it.
 func readEvents[E any](ctx context.Context, c *transport, res *http.Response) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		var none E

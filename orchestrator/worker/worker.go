@@ -250,7 +250,7 @@ func (d Definition) findProblem() string {
 		return fmt.Sprintf("worker.name is %q, not a word", d.Worker.Name)
 	case board.CheckActor(d.Worker.Actor) != nil:
 		return fmt.Sprintf("worker.actor: %v", board.CheckActor(d.Worker.Actor))
-	case strings.Contains(x.Command+x.PromptFile+strings.Join(x.Writable, ""), "\x00"): // it parts them in the digest that a person trusts
+	case strings.Contains(x.Command+x.PromptFile+strings.Join(x.Writable, ""), "\x00"): // NUL separates them in the trusted digest
 		return "execution has a null character in command, prompt_file or writable"
 	case x.Engine != "" && !slices.Contains(Engines, x.Engine):
 		return fmt.Sprintf("execution.engine is %q, not one of %s", x.Engine, strings.Join(Engines, ", "))

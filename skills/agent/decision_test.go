@@ -21,7 +21,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// Our own reasons to stop an agent come before the end that it reported, and that before its exit code.
+// TestDecisions checks the precedence: a limit of ours, the end that the agent reported, its exit code.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	a := adapter.Adapter{
@@ -92,7 +92,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// An error says neither in its words nor in its details what is secret.
+// TestErrorsHoldNoSecrets checks that neither the message nor the details of an error hold a secret.
 func TestErrorsHoldNoSecrets(t *testing.T) {
 	t.Parallel()
 	secrets := redact.New("hunter2-hunter2")
@@ -106,7 +106,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// Deny goes before allow, and both before the mode; a tool without a name has none that a pattern matches.
+// TestJudgeByInput checks the precedence: deny, allow, mode. No pattern matches a tool without a name.
 func TestJudgeByInput(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -124,7 +124,7 @@ func TestJudgeByInput(t *testing.T) {
 		{"edit", "Write", modeBypass, []string{"edit"}, []string{"Write"}, acp.Deny},
 		{"edit", "Write", modeBypass, nil, []string{"*"}, acp.Deny},
 		{"edit", "", modeAsk, []string{""}, nil, acp.Ask},
-		{"edit", "mcp/x", modeAsk, []string{"mcp*"}, nil, acp.Ask}, // * stands for no slash
+		{"edit", "mcp/x", modeAsk, []string{"mcp*"}, nil, acp.Ask}, // * matches no slash
 	} {
 		if got := judgeByInput(acp.Request{Kind: tc.kind, Name: tc.name}, tc.mode, tc.allow, tc.deny); got != tc.want {
 			t.Errorf("judgeByInput(%s %s, %q, %q, %q) = %v, want %v", tc.kind, tc.name, tc.mode, tc.allow, tc.deny, got, tc.want)
@@ -132,7 +132,7 @@ func TestJudgeByInput(t *testing.T) {
 	}
 }
 
-// An approval applies once, a rejection always, and neither to another request or to one that cannot be told from others.
+// TestAnswersApply checks that an approval applies once and a rejection always, and only to the request that was decided.
 func TestAnswersApply(t *testing.T) {
 	t.Parallel()
 	l := &launch{answers: []permissionAnswer{{SHA256: "a", Allowed: true}, {SHA256: "b"}, {SHA256: "", Allowed: true}, {SHA256: "a", Allowed: true}}}
@@ -148,7 +148,7 @@ func TestAnswersApply(t *testing.T) {
 	}
 }
 
-// A session's file lies in its home, whatever the agent calls the session.
+// TestSessionFiles checks that no session id leads out of the home.
 func TestSessionFiles(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
@@ -162,7 +162,7 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
-// The pattern that hides a file from git goes, and everything that another program wrote meanwhile stays.
+// TestExcludesAreUndone checks that undoing removes our pattern from info/exclude and keeps the changes of other programs.
 func TestExcludesAreUndone(t *testing.T) {
 	t.Parallel()
 	const pattern = "/A.md"
@@ -221,7 +221,7 @@ func TestExcludesAreUndone(t *testing.T) {
 	}
 }
 
-// The input is refused before an agent starts, with a place to look at.
+// TestInputsAreChecked checks that each error of an input names a member.
 func TestInputsAreChecked(t *testing.T) {
 	t.Parallel()
 	events := adapter.Adapter{Name: "x", Programs: []string{"x"}, Modes: []string{"ask", modeBypass}}

@@ -104,12 +104,12 @@ func (f *files) excludeIn(info, pattern string) error {
 		case bytes.Equal(now, after):
 			return root.WriteFile(file, before, 0o644)
 		}
-		return root.WriteFile(file, removeLine(now, pattern), 0o644) // another program changed the file as well
+		return root.WriteFile(file, removeLine(now, pattern), 0o644) // another program has changed the file, too
 	})
 	return root.WriteFile(file, after, 0o644)
 }
 
-// removeLine removes the last line that is line.
+// removeLine returns text without the last of its lines that equal line.
 func removeLine(text []byte, line string) []byte {
 	lines := slices.Collect(bytes.Lines(text))
 	for i, one := range slices.Backward(lines) {

@@ -172,7 +172,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// The copies that a patch makes count like the files that it reads.
+// TestPatchIsBounded checks that copies count towards the size of a patch's files.
 func TestPatchIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newSprite(t, "big", strings.Repeat("x", 15<<20))

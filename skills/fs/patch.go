@@ -223,7 +223,7 @@ func (p *patcher) stateOf(name string) (*state, error) {
 	return s, nil
 }
 
-// countBytes adds to the size of all files, or takes from it.
+// countBytes adds n, which may be negative, to the size of all files. It fails if the sum is too large.
 func (p *patcher) countBytes(n int) error {
 	if p.bytes += n; p.bytes > maxPatchedBytes {
 		return fault.Limit("too_large", "the files of the patch have more than %d bytes together", maxPatchedBytes).WithHint("split the patch")
@@ -264,7 +264,7 @@ func (p *patcher) patchFile(f unified.File) error {
 		source = from.read // git copies files as they are before the patch
 	}
 	text, applied, rejects := f.Apply(source, p.fuzz)
-	if rejects != nil && source != from.text { // it may follow another patch
+	if rejects != nil && source != from.text { // the diff may be relative to the patched source
 		text, applied, rejects = f.Apply(from.text, p.fuzz)
 	}
 	for _, r := range rejects {

@@ -189,7 +189,7 @@ func limitAgent(given map[string]float64, l loop.Limits, m loop.Memory, agents i
 	limits := map[string]float64{}
 	maps.Copy(limits, given)
 	lower := func(name string, rest float64) {
-		if old := limits[name]; old == 0 || rest < old { // 0 is no limit
+		if old := limits[name]; old == 0 || rest < old { // 0 means no limit
 			limits[name] = rest
 		}
 	}

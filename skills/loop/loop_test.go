@@ -277,7 +277,7 @@ func TestReportFitsAPullRequest(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutTasks: an answer in the place of state.json that names no tasks leaves the list as it is.
+// TestAnswerWithoutTasks checks that an answer without tasks, used instead of state.json, leaves the list unchanged.
 func TestAnswerWithoutTasks(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]int{
@@ -295,7 +295,7 @@ func TestAnswerWithoutTasks(t *testing.T) {
 	}
 }
 
-// TestBadTries: an error names the input that has the bad element.
+// TestBadTries checks that the error names the invalid element.
 func TestBadTries(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -70,7 +70,7 @@ func isGoPackage(arg string) bool {
 	return arg == "." || arg == ".." || arg == "..." || arg == "all" || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
 }
 
-// splitGoArgs splits arguments at -args: those before are for go, the others for the binary of the tests.
+// splitGoArgs splits arguments at -args: the first part is for the go command, the second for the test binary.
 func splitGoArgs(args []string) (own, binary []string) {
 	for i, a := range args {
 		if a == "-args" || a == "--args" {

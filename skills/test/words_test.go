@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// Arguments for the binary of the tests stay behind the packages: go hands it all that follows -args.
+// TestGoCommands checks that -args and the arguments behind it follow the packages: the go command passes them all to the test binary.
 func TestGoCommands(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -49,7 +49,7 @@ func TestGoCommands(t *testing.T) {
 	}
 }
 
-// A go.work names modules in several forms; those outside of the folder are not ours.
+// TestGoWork checks the forms in which a go.work names modules, and that those outside of the folder are left out.
 func TestGoWork(t *testing.T) {
 	t.Parallel()
 	f := write(t, map[string]string{
@@ -69,7 +69,7 @@ func TestGoWork(t *testing.T) {
 	}
 }
 
-// A script of package.json counts if it is one simple call of the tool.
+// TestScriptCalls checks that a script of package.json counts if it is one simple call of the tool.
 func TestScriptCalls(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
@@ -91,7 +91,7 @@ func TestScriptCalls(t *testing.T) {
 	}
 }
 
-// Words of a person's or a test's choice are words to a shell, a pattern or a filter, and nothing else.
+// TestWordsAreQuoted checks that arguments and names of tests are quoted for shells, patterns and filters.
 func TestWordsAreQuoted(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{"a-b_./=+:,@%Z9": "a-b_./=+:,@%Z9", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "ä": "'ä'", "~": "'~'", "a\nb": "'a\nb'"} {
@@ -120,7 +120,7 @@ func TestWordsAreQuoted(t *testing.T) {
 	}
 }
 
-// ctest tells of a time limit in its output only.
+// TestCTestTimeouts checks that timeouts are read from the output, since no report of ctest has them.
 func TestCTestTimeouts(t *testing.T) {
 	t.Parallel()
 	c := &ctestOutput{results.NewCompiler(&results.Set{}), map[string]bool{}}

@@ -81,7 +81,7 @@ func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, r
 	return result, applied, nil
 }
 
-// joinsLines reports whether a line without a newline is not the last one; more lines may follow.
+// joinsLines reports whether a line without a newline would be followed by another. more says whether further lines follow.
 func joinsLines(lines []string, more bool) bool {
 	for i, line := range lines {
 		if !strings.HasSuffix(line, "\n") && (more || i < len(lines)-1) {

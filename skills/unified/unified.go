@@ -18,7 +18,7 @@ type File struct {
 	OldMode  string // of the old file in octal, as git writes it, such as 100755; "" if the patch does not name it
 	Mode     string // of the new one
 	Hunks    []Hunk
-	Uncopy   bool // it deletes a copy, with the lines that the source has, too
+	Uncopy   bool // the reverse of a copy: deletes the file although the hunks do not remove all of its lines
 
 	stripped bool // the paths come from rename or copy lines, without a/ and b/
 }

@@ -137,8 +137,8 @@ func IsHidden(r rune) bool {
 // EscapeSymbol stands for ESC in formats that cannot contain it. Clean removes the sequences that it begins.
 const EscapeSymbol = '\u241b'
 
-// escapeLen returns the number of bytes that follow ESC in a sequence: CSI ends with a letter, OSC with BEL or ESC \, and others
-// have a character behind some of those from space to /.
+// escapeLen returns the number of bytes that follow ESC in a sequence. CSI ends with a letter, and OSC with BEL or ESC \. Other
+// sequences have up to three intermediate bytes, from space to /, and a final byte.
 func escapeLen(rest string) int {
 	if rest == "" {
 		return 0

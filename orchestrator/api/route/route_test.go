@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestIDOfTheNewest holds the word of the interface for the newest run, intent or proposal, which programs write in paths.
+// TestIDOfTheNewest fixes the word "latest": programs write it in paths for the newest run, intent or proposal.
 func TestIDOfTheNewest(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"latest": "", "Latest": "Latest", "run_1": "run_1"} {

@@ -172,7 +172,7 @@ func titleOf(i forge.Issue) string {
 	if len(title) == 0 {
 		return fmt.Sprintf("Issue %d", i.Number)
 	}
-	return strings.TrimSpace(string(title[:min(len(title), maxTitle)])) // as the board keeps it
+	return strings.TrimSpace(string(title[:min(len(title), maxTitle)])) // the board trims titles, too
 }
 
 func textOf(i forge.Issue) string {

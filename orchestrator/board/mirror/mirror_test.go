@@ -214,7 +214,7 @@ func TestCreateHostile(t *testing.T) {
 	}
 }
 
-// A long title is cut to one that the board keeps as it is.
+// TestTitleOf checks that a title is cut to one that the board stores unchanged.
 func TestTitleOf(t *testing.T) {
 	t.Parallel()
 	for title, want := range map[string]string{

@@ -118,7 +118,7 @@ func Parse(body string) []Command {
 	return checkAll(found)
 }
 
-// checkAll completes commands whose lines were all read.
+// checkAll trims the texts of the commands and sets their problems. All lines must have been read.
 func checkAll(found []Command) []Command {
 	for i := range found {
 		found[i].Text = strings.TrimSpace(found[i].Text)

@@ -98,7 +98,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A command in front of too many others is checked like any other.
+// TestTooManyCommands checks that the commands of a comment with too many are checked, too.
 func TestTooManyCommands(t *testing.T) {
 	t.Parallel()
 	for first, want := range map[string]string{

@@ -11,7 +11,7 @@ import (
 var hiddenParts = sync.OnceValue(func() []hiddenPart {
 	const title = `(?:"[^"\n]*(?:\n[^"\n]+)*"|'[^'\n]*(?:\n[^'\n]+)*'|\([^()\n]*(?:\n[^()\n]+)*\))`
 	return []hiddenPart{
-		// With marks of quotations and lists in front, and with a title in the next lines.
+		// Marks of quotations and lists may precede it, and its title may be on the next lines.
 		{regexp.MustCompile(`(?m)^((?:[ \t]*(?:[>*+-]|[0-9]{1,9}[.)]))* {0,3})\[[^\]\n]+\]:[ \t]*\n?[ \t]*\S+(?:[ \t]*\n?[ \t]*` + title + `)?[ \t]*$`), "$1(a definition of a link is left out)"},
 		{regexp.MustCompile(`(?m)^ {0,3}\[[^\]\n]+\]:.*$`), "(a definition of a link is left out)"},
 		{regexp.MustCompile(`<(?:![A-Za-z\[]|\?)[^>]*>`), "(a comment that is not shown is left out)"},
@@ -52,13 +52,13 @@ func StripHidden(body string) string {
 				fence = ""
 			}
 			continue
-		case until != "": // a fence in HTML is text
+		case until != "": // within HTML, a fence is text
 			if endsHTML(line, until) {
 				until = ""
 			}
 		case strings.HasPrefix(strings.TrimLeft(autoLinks().ReplaceAllString(line, ""), " "), "<"):
 			if until = htmlEnd(line); until == "</details>" {
-				until = blank // Markdown goes on in it
+				until = blank // Markdown continues within it
 			}
 		case strings.HasPrefix(line, "```"), strings.HasPrefix(line, "~~~"): // others may be shown as text
 			if fence = openedFence(line); fence != "" {

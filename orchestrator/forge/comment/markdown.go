@@ -125,7 +125,7 @@ func openedFence(line string) string {
 	return ""
 }
 
-// columnOf returns the column, from 0, at which a line goes on behind some marks.
+// columnOf returns the column, from 0, of the first character of a line that is not one of marks.
 func columnOf(line, marks string) (column int) {
 	for _, c := range line[:len(line)-len(strings.TrimLeft(line, marks))] {
 		if column++; c == '\t' {
@@ -135,7 +135,7 @@ func columnOf(line, marks string) (column int) {
 	return column
 }
 
-// closesFence reports whether a line ends the block of code that a fence opened, if it is not indented too far.
+// closesFence reports whether a line ends the block of code that a fence opened. It does not check the indentation.
 func closesFence(line, fence string) bool {
 	line = strings.Trim(line, " \t")
 	return len(line) >= len(fence) && strings.Trim(line, fence[:1]) == ""
@@ -173,7 +173,7 @@ func htmlEnd(line string) string {
 	return blank
 }
 
-// endsHTML reports whether a line ends the HTML that goes on until a text.
+// endsHTML reports whether a line ends a block of HTML that continues until a text.
 func endsHTML(line, until string) bool {
 	if until == blank {
 		return strings.Trim(line, " \t") == ""

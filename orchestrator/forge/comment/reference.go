@@ -29,7 +29,7 @@ func References(body string) []int64 {
 	return found
 }
 
-// dropSpans returns a line without code, which a run of backquotes and the next run of the same length enclose.
+// dropSpans returns a line without its code spans: a run of backquotes, the code, and a run of the same length.
 func dropSpans(line string) string {
 	var b strings.Builder
 	for {

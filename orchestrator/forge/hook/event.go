@@ -142,7 +142,7 @@ func Parse(name string, body []byte) Event {
 	return e
 }
 
-// BoundText cuts a text that is too long, at the end of a line: half a line may mean another thing.
+// BoundText cuts a text that is too long at the end of a line, because a part of a line can have another meaning.
 func (e *Event) BoundText() {
 	if e.Text, e.Cut = cutText(e.Text, maxText), len(e.Text) > maxText; e.Cut {
 		e.Text = e.Text[:strings.LastIndexByte(e.Text, '\n')+1]

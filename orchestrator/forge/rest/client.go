@@ -216,7 +216,7 @@ func (c *Client) sendOnce(ctx context.Context, method, address string, body []by
 	return next, nil
 }
 
-// nextPage returns the address with rel="next" in the headers Link.
+// nextPage returns the address with rel="next" in the Link headers, "" if there is none.
 func nextPage(h http.Header) string {
 	for part := range strings.SplitSeq(strings.Join(h.Values("Link"), ","), ",") {
 		address, rest, ok := strings.Cut(strings.TrimSpace(part), ">")

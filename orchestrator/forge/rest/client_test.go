@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNextPage has the header Link in one line and in several: one that a proxy adds hides no page.
+// TestNextPage checks that the next page is found in one Link header and in several, such as one that a proxy adds.
 func TestNextPage(t *testing.T) {
 	t.Parallel()
 	const next, last = `<https://a.example/x?page=2>; rel="next"`, `<https://a.example/x?page=9>; rel="last"`

@@ -278,7 +278,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// The head of a request has a bound, whichever part of it is long; the content behind it has none.
+// TestProxyBoundsHeads checks that the line and the headers of a request are bounded, and that its content is not.
 func TestProxyBoundsHeads(t *testing.T) {
 	t.Parallel()
 	g := gateway(Rule{"good.example", Allow, ""})

@@ -317,7 +317,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestReplacedFolders has folders in a lower layer above which the next one puts something else: their times are nowhere set.
+// TestReplacedFolders checks that the time of a folder is not set through a file or link that replaced one of its parents.
 func TestReplacedFolders(t *testing.T) {
 	t.Parallel()
 	later := dir("c/b")

@@ -424,7 +424,7 @@ func (x *extraction) setDeferred() error {
 	known := map[string]bool{".": true}
 	for name, at := range x.times {
 		if !x.isFolder(name, known) {
-			continue // a later entry took its place, or that of a folder above it
+			continue // a later entry replaced it, or one of its parents
 		}
 		if err := x.root.Chtimes(name, at, at); err != nil {
 			return err
@@ -433,7 +433,7 @@ func (x *extraction) setDeferred() error {
 	return nil
 }
 
-// isFolder reports whether a path without links leads to a folder. known holds the answers about other paths.
+// isFolder reports whether a path is a folder, and none of its parents is a link. known caches the answers.
 func (x *extraction) isFolder(name string, known map[string]bool) bool {
 	is, ok := known[name]
 	if !ok && x.isFolder(path.Dir(name), known) {

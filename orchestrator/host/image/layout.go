@@ -139,7 +139,7 @@ func isArtifact(kind string) bool { return kind != "" && !types.MediaType(kind).
 func (s *Store) chooseManifest(all []v1.Descriptor, choice string) (v1.Descriptor, error) {
 	var fits []v1.Descriptor
 	var others, names []string
-	// A name goes before the beginning of a digest, which is one of another image perhaps.
+	// A name takes precedence over the prefix of a digest.
 	named := slices.ContainsFunc(all, func(d v1.Descriptor) bool { return d.Annotations[annotationName] == choice })
 	for _, d := range all {
 		name := d.Annotations[annotationName]
@@ -171,7 +171,7 @@ func (s *Store) chooseManifest(all []v1.Descriptor, choice string) (v1.Descripto
 	return v1.Descriptor{}, refuseImage("it holds no image")
 }
 
-// isDigest reports whether choice is a digest, or the beginning of one with some of its digits.
+// isDigest reports whether choice is h, or a prefix of it with at least one digit.
 func isDigest(h v1.Hash, choice string) bool {
 	digits, _ := strings.CutPrefix(choice, h.Algorithm+":")
 	return digits != "" && strings.HasPrefix(h.Hex, digits)

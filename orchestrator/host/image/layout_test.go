@@ -9,7 +9,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// TestChooseManifest has images whose names look like digests, and choices that look like neither.
+// TestChooseManifest checks that names take precedence over prefixes of digests.
 func TestChooseManifest(t *testing.T) {
 	t.Parallel()
 	all := []v1.Descriptor{
@@ -33,7 +33,7 @@ func TestChooseManifest(t *testing.T) {
 	}
 }
 
-// TestSurveyTar has the names that tell the kind of an archive behind many others.
+// TestSurveyTar checks that the kind of an archive is found if many other names come first.
 func TestSurveyTar(t *testing.T) {
 	t.Parallel()
 	s := &Store{}

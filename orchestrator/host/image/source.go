@@ -100,7 +100,7 @@ type surveyed struct {
 	digest string
 }
 
-// telling are the names at the top of a tar that tell its kind.
+// telling are the top-level names of a tar that show its kind.
 var telling = []string{"etc", "usr", "bin", layoutFile, indexFile, dockerManifest}
 
 // surveyTar reads a whole tar and summarises its contents. It tells how many bytes of the file were read.

@@ -27,7 +27,7 @@ func MergeEnv(layers ...[]string) []string {
 	return env
 }
 
-// EnvOf returns variables as an environment, in the order of their names.
+// EnvOf returns variables as NAME=VALUE, sorted.
 func EnvOf(variables map[string]string) []string {
 	env := make([]string, 0, len(variables))
 	for name, value := range variables {

@@ -7,11 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostRest bounds the output read from a pipe after the exit: more than any pipe or terminal holds, so that a child in the
-// background that writes for ever cannot hold up the exit.
+// mostRest bounds the bytes that ReadRest reads. It is more than a pipe or terminal can hold. Without it, a background child that keeps
+// writing would delay the exit without limit.
 const mostRest = 1 << 20
 
-// ReadRest passes on, in pieces that lie in buf, the output of a program that has ended: all that can be read without waiting.
+// ReadRest calls to with the output of a program that has ended, as far as it can be read without blocking. Each piece is a part of
+// buf, and valid until to returns.
 func ReadRest(f *os.File, buf []byte, to func([]byte)) {
 	raw, err := f.SyscallConn()
 	if err != nil {

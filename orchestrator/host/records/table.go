@@ -77,7 +77,7 @@ func (t table) putJSON(key []byte, v any) error {
 	return t.Put(key, data)
 }
 
-// getRecord decodes the record of a key, and returns missing when there is none. Errors name its kind.
+// getRecord decodes the record with a key. It returns the error missing if there is none. Errors name the kind of the record.
 func getRecord[T any](t table, key, kind string, missing error) (rec T, err error) {
 	data, err := t.Get([]byte(key))
 	switch {

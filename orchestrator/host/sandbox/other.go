@@ -2,7 +2,7 @@
 
 package sandbox
 
-// This file is what systems other than Linux have in the place of the files of Linux: plain boxes alone, about which they tell little.
+// Systems other than Linux have this file instead of those for Linux: their sandboxes are plain processes, about which little is known.
 
 import (
 	"errors"

@@ -17,7 +17,7 @@ func freeStart(init int) (killed bool) {
 	if err != nil || !bytes.HasPrefix(own, []byte("sprite-init\x00")) {
 		return false // it has ended, and its number is perhaps a stranger's
 	}
-	children, _ := childrenOf(init) // where they cannot be told, the next look does
+	children, _ := childrenOf(init) // after an error, the next call finds them
 	for _, pid := range children {
 		child, err := os.FindProcess(pid) // whose number cannot be another's from here on
 		if err != nil {

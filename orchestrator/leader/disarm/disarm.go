@@ -166,13 +166,13 @@ func callOf(e lattice.Entry) string {
 
 // findInJSON returns the findings in the texts of a JSON value, each kind once.
 func findInJSON(raw []byte) []Finding {
-	// A text may begin a line where its JSON does not.
+	// The beginning of a text counts as the beginning of a line, although its JSON does not.
 	if bytes.IndexByte(raw, '<') < 0 && !bytes.Contains(raw, []byte(`\u`)) && !bytes.Contains(raw, []byte("::")) && len(Find(raw)) == 0 {
 		return nil
 	}
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // a number that no float64 can hold hides nothing
+	dec.UseNumber() // a number out of the range of float64 must not make the value unreadable
 	if dec.Decode(&v) != nil {
 		return Find(raw)
 	}

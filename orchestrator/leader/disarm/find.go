@@ -85,7 +85,7 @@ func findTerminal(p []byte) string {
 		switch {
 		case r == 0x1b && at+1 < len(p):
 			r = rune(p[at+1])
-			if size = 2; r == 0x1b { // the second begins anew
+			if size = 2; r == 0x1b { // a second ESC starts a sequence of its own
 				size = 1
 			}
 		case r >= utf8.RuneSelf:

@@ -36,7 +36,7 @@ func (c *longReview) Reviews(context.Context, forge.Path, int64) ([]forge.Review
 	return []forge.Review{{ID: 3, Body: c.text, Submitted: c.at, State: forge.Approved}}, nil
 }
 
-// TestPollBoundsTexts has texts of any length: of a polled one as much is kept as of a delivery.
+// TestPollBoundsTexts checks that a polled text is cut like the text of a delivery.
 func TestPollBoundsTexts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

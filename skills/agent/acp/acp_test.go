@@ -259,7 +259,7 @@ func TestRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// Calls that never began are reported in the order in which the agent made them.
+// TestPendingCallsKeepTheirOrder checks that they are reported in the order in which the agent made them.
 func TestPendingCallsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	lines := []string{hello, created}

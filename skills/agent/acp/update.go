@@ -15,7 +15,7 @@ type turn struct {
 	begun   bool
 	message string // id of the turn's message
 	tools   map[string]toolCall
-	order   []string        // the ids of tools as they came
+	order   []string        // the ids of tools, in the order of their first message
 	shown   map[string]bool // tools that were reported as called
 	running map[string]bool
 	results bool // a tool has ended since the turn began

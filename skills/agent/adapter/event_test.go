@@ -15,8 +15,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Rules find the same in whatever an agent prints: a value of another kind than expected is absent, and a list or an object
-// never equals a condition.
+// TestRulesApply checks that a value of an unexpected type counts as absent, and that a list or object equals no condition.
 func TestRulesApply(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, rule, line, want string }{
@@ -75,7 +74,7 @@ func TestFieldsOfAnotherKind(t *testing.T) {
 	}
 }
 
-// The words of a command line depend on conditions, all of which must hold.
+// TestCommandLines checks that a word of a command line is included if all of its conditions hold.
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
 	v := Variables{"model": "m", "session": "", "session_mode": "resume", "extra_args": []string{"-x", "{model}"}, "allow": []string{"a", "b"}, "max_turns": 3.0, "env:HOME": "/h"}
@@ -98,7 +97,7 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-// What is written as TOML can be read as TOML: it has no null, and a file's content does not leak into the next one.
+// TestRenderedTOML checks that rendered TOML can be read, has no null, and does not change the variables of the caller.
 func TestRenderedTOML(t *testing.T) {
 	t.Parallel()
 	f := ConfigFile{Format: "toml", Content: json.RawMessage(`{"list":[1,null,"a\u007fb",{"x":null,"y z":[true]}],"none":null,"":"e","big":1e15,"t":{"n":null,"in":{"k":0.5}}}`)}
@@ -122,7 +121,7 @@ func TestRenderLeavesVariables(t *testing.T) {
 	}
 }
 
-// A problem names the member that has it.
+// TestProblemsNameTheirPlace checks the pointer of each problem.
 func TestProblemsNameTheirPlace(t *testing.T) {
 	t.Parallel()
 	const sound = `"name":"x","programs":["x"],"events":[{"is":"end"}]`
@@ -155,7 +154,7 @@ func TestProblemsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// Find takes the inline adapter, then a built-in one, then a regular file, and says which there are.
+// TestFind checks the order: an inline adapter, a built-in one, a file. The error lists the adapters.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -202,14 +202,14 @@ func mergeInto(into, more map[string]any) map[string]any {
 	for key, value := range more {
 		below, ok := into[key].(map[string]any)
 		if members, isObject := value.(map[string]any); ok && isObject {
-			value = mergeInto(maps.Clone(below), members) // it may be the value of a variable
+			value = mergeInto(maps.Clone(below), members) // below may belong to a variable
 		}
 		into[key] = value
 	}
 	return into
 }
 
-// writeTable writes a TOML table: plain members first, then tables below it. TOML has no null: such values are left out.
+// writeTable writes a TOML table: plain members first, then tables below it. It leaves out null, which TOML does not have.
 func writeTable(b *strings.Builder, name string, table map[string]any) {
 	keys := slices.Sorted(maps.Keys(table))
 	for _, key := range keys {

@@ -112,7 +112,7 @@ func lastJSON(text string) (any, error) {
 	text = strings.TrimSpace(text)
 	candidates := []string{text}
 	if body, ok := strings.CutSuffix(text, "```"); ok {
-		// The last mark may be in a string of the block.
+		// The last ``` before the end may be within a string of the block, so try the earlier ones as well.
 		for at := strings.LastIndex(body, "```"); at >= 0 && len(candidates) < 100; at = strings.LastIndex(body[:at], "```") {
 			block := body[at+3:]
 			if nl := strings.IndexByte(block, '\n'); nl >= 0 { // the language

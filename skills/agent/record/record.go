@@ -68,7 +68,7 @@ func (r *Record) addText(words string) {
 	r.text += words
 	if over := len(r.text) - MaxText; over > 0 {
 		rest := r.text[over+len(omitted):]
-		if _, after, ok := strings.Cut(rest, "\n"); ok && len(after) >= MaxText/2 { // not the end of one long line
+		if _, after, ok := strings.Cut(rest, "\n"); ok && len(after) >= MaxText/2 { // otherwise it is one long line
 			rest = after
 		}
 		r.text = omitted + strings.ToValidUTF8(rest, "")

@@ -53,7 +53,7 @@ func TestARecordIsBounded(t *testing.T) {
 	}
 }
 
-// A line that is longer than a record loses its beginning only, although it has an end.
+// TestALongLineIsKept checks that a line longer than a record loses only its beginning if a newline follows.
 func TestALongLineIsKept(t *testing.T) {
 	t.Parallel()
 	for _, after := range []string{"\n", "\nthe end", "\na\nb\n"} {

@@ -81,7 +81,7 @@ func scrubFile(root *workspace.Root, name string, s *redact.Secrets) error {
 
 // findSecrets returns the places of all secrets in f. A secret across two pieces may be listed twice.
 func findSecrets(f io.ReaderAt, s *redact.Secrets) (found []redact.Span, err error) {
-	buf := make([]byte, piece+3*s.Longest()) // six bytes for each of a secret, of which the hexadecimal form has two
+	buf := make([]byte, piece+3*s.Longest()) // JSON may escape each byte as six; Longest counts two, of the hexadecimal form
 	for begin := 0; ; begin += piece {
 		n, err := f.ReadAt(buf, int64(begin))
 		for _, at := range s.Find(buf[:n]) {

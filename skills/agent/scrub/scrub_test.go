@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// escape returns a text as JSON may write it, with a number for each character.
+// escape returns a text with each character as a \u escape of JSON.
 func escape(text string) (escaped []byte) {
 	for _, c := range text {
 		escaped = fmt.Appendf(escaped, `\u%04x`, c)

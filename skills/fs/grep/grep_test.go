@@ -102,7 +102,7 @@ func TestScanFindsWhatEachLineHas(t *testing.T) {
 	}
 }
 
-// A letter beyond ASCII is no part of a word, with and without case.
+// TestWords checks that a letter beyond ASCII is not a part of a word, with and without case.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -52,7 +52,7 @@ func Compile(q Query) (*Matcher, error) {
 		if !q.IgnoreCase || isASCII(text) {
 			return &Matcher{needs: []needle{newNeedle(text, q.IgnoreCase)}, exact: true, word: q.Word}, nil
 		}
-		if !wordAt([]byte(text), 0) { // \b would ask for a letter in front of it
+		if !wordAt([]byte(text), 0) { // in front of such a character, \b requires a letter
 			before = `\B`
 		}
 		if !wordAt([]byte(text), len(text)-1) {

@@ -49,5 +49,5 @@ func matchKey(pattern, key string) bool {
 	if strings.HasSuffix(after, "*") { // section.*.*
 		return strings.Contains(rest, ".")
 	}
-	return strings.HasSuffix(rest, after) // git takes an empty sub-section, too
+	return strings.HasSuffix(rest, after) // git accepts an empty subsection
 }

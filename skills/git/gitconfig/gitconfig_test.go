@@ -164,7 +164,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Git takes any number but 0 as true.
+// TestNumbersAreSwitches checks that each number but 0 is true, as for git.
 func TestNumbersAreSwitches(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string][2]bool{ // with the fallbacks false and true

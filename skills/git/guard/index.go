@@ -27,7 +27,7 @@ const (
 	indexStat    = 40        // of an entry, before its id
 	indexMode    = 24        // where in an entry its mode is
 	flagExtended = 0x4000    // two more bytes of flags follow
-	flagLength   = 0x0fff    // the length of the name; all bits are set for a longer one
+	flagLength   = 0x0fff    // the length of the name, or 0xfff if it is longer
 )
 
 // CheckIndex refuses an index that would make git do harm when it writes. Names outside the work tree or in .git are
@@ -39,7 +39,7 @@ func CheckIndex(at engine.Location, trust bool) error { return checkTree(at, tru
 
 func checkTree(at engine.Location, trust bool, depth int) error {
 	files := []string{filepath.Join(at.GitDir, "index")}
-	own, err := os.ReadDir(at.GitDir) // not filepath.Glob: the folder's own name may hold [ and *
+	own, err := os.ReadDir(at.GitDir) // filepath.Glob would take [ and * in the name of the folder as a pattern
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func eachEntry(index []byte, sha256 bool, each func(mode uint32, name []byte)) b
 			at += (start - at + length + 8) &^ 7 // padded with one to eight NULs
 		}
 		if flags&flagLength != min(len(name), flagLength) {
-			return false // git goes by the length in the flags, and would read other entries
+			return false // git uses the length in the flags, and would read other entries
 		}
 		each(mode, name)
 	}

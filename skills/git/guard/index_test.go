@@ -83,7 +83,7 @@ func indexOf(count uint32, entries ...[]byte) []byte {
 	return append(index, slices.Concat(entries...)...)
 }
 
-// A name ends where git ends it. One that goes on behind a NUL would hide the entries that git reads after it.
+// TestLengthsOfNamesAreThoseOfGit checks that an index is refused if a length in the flags is not the length of the name, since git uses the flags.
 func TestLengthsOfNamesAreThoseOfGit(t *testing.T) {
 	t.Parallel()
 	decoy := entryOf("b", 1)
@@ -104,7 +104,7 @@ func TestLengthsOfNamesAreThoseOfGit(t *testing.T) {
 	}
 }
 
-// The part of a split index is found in a folder of any name.
+// TestSharedIndexesAreChecked checks that the shared part of a split index is found if the name of the folder has [ or *.
 func TestSharedIndexesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"plain", "re[po]", "a*", `a\b`} {

@@ -123,8 +123,8 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 	return real, nil
 }
 
-// targetOf returns the path that a file of git in dir names, as git reads it: only line ends are no part of it, and a .. comes
-// after the links before it, so that the path must not be cleaned.
+// targetOf returns the path in a file of git such as .git or commondir. Like git, it removes newlines only, and resolves a path
+// relative to dir. It does not clean the path, because a .. may follow a link.
 func targetOf(dir, content string) string {
 	name := strings.TrimRight(content, "\r\n")
 	if filepath.IsAbs(name) {

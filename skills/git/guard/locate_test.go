@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// A file that names a folder names the one that git takes: a blank is a part of its name, and a .. comes after the links before it.
+// TestFoldersAreThoseOfGit checks that .git and commondir lead to the folder that git uses, with blanks in its name or .. behind a link.
 func TestFoldersAreThoseOfGit(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ content, want string }{

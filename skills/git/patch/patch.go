@@ -56,7 +56,7 @@ func Parse(text []byte, strip int) (Files, error) {
 		}
 		f := File{Status: "M", Mode: strings.TrimSpace(s.Mode), Binary: s.Binary, Start: s.Start, End: s.End}
 		if f.Mode != "" && (len(f.Mode) != 6 || strings.Trim(f.Mode, "01234567") != "") {
-			return nil, &Error{Line: s.Line, Reason: fmt.Sprintf("%.40q is not a mode of six octal digits", f.Mode)} // git reads more as one
+			return nil, &Error{Line: s.Line, Reason: fmt.Sprintf("%.40q is not a mode of six octal digits", f.Mode)} // git also accepts others
 		}
 		if err := (names{s, strip}).setNames(&f); err != nil {
 			return nil, err

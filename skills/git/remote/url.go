@@ -87,7 +87,7 @@ func ParseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, 
 // WithoutUser removes user and password from a URL, except for ssh, where the user is a login name.
 func WithoutUser(text string) string {
 	u, err := url.Parse(text)
-	if scheme, rest, ok := strings.Cut(text, "://"); ok && err != nil { // git takes such a URL, for example with a % in the password
+	if scheme, rest, ok := strings.Cut(text, "://"); ok && err != nil { // git accepts such a URL, for example with a % in the password
 		return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
 	}
 	if err != nil || u.User == nil {

@@ -38,7 +38,7 @@ func (c *Compiler) Line(line string) {
 	}
 	switch {
 	case rustcError(line):
-		c.Done() // the one before has no place
+		c.Done() // the error before it has no place
 		c.rustc = line
 		return
 	case c.rustc != "":

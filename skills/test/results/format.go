@@ -118,7 +118,7 @@ func readLines(r io.Reader, stream Stream) error {
 		part, prefix, err := in.ReadLine()
 		line = append(line, part[:min(len(part), maxLine-len(line))]...)
 		if err != nil {
-			if len(line) > 0 { // it fills the buffer and has no end
+			if len(line) > 0 { // the last line fills the buffer and has no newline
 				stream.Line(string(line))
 			}
 			stream.Done()

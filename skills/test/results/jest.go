@@ -39,7 +39,7 @@ func parseJest(r io.Reader, s *Set) error {
 }
 
 func (f *jestFile) addTo(s *Set, places *places) {
-	told := false // by one of its tests, why the file failed
+	told := false // whether a failed test explains why the file failed
 	for _, a := range f.AssertionResults {
 		told = told || a.Status == "failed"
 		c := Case{

@@ -10,7 +10,7 @@ import (
 type Minitest struct {
 	set     *Set
 	section *Case
-	ended   []Case          // tests with a verdict
+	ended   []Case          // tests whose verdicts were read
 	failing map[string]bool // ids of tests with a section
 	body    output
 
@@ -108,7 +108,7 @@ func (m *Minitest) closeFailure() {
 	}
 }
 
-// Done adds the tests without a section: those that did not fail, and those that did if the process died before it wrote why.
+// Done adds the tests without a section. Tests that failed have none if the process died before it wrote the sections.
 func (m *Minitest) Done() {
 	m.closeFailure()
 	for _, c := range m.ended {

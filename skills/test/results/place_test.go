@@ -9,8 +9,8 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// A locator finds the line at which a test failed, not the one in a library that it called, and leaves a case alone if
-// the output names none.
+// TestLocators checks that a locator finds the line of the test that failed, not one in a library, and leaves a case unchanged if
+// the output names no line.
 func TestLocators(t *testing.T) {
 	t.Parallel()
 	l := results.NewLocator()
@@ -46,7 +46,7 @@ func TestLocators(t *testing.T) {
 	}
 }
 
-// A panic of Rust gives the message as well, and one of an assertion is no panic; a test that passed keeps its own.
+// TestRustMessages checks that a panic sets the message, that a failed assertion is not a panic, and that a passed test is unchanged.
 func TestRustMessages(t *testing.T) {
 	t.Parallel()
 	l := results.NewLocator()
@@ -62,7 +62,7 @@ func TestRustMessages(t *testing.T) {
 	}
 }
 
-// Errors of compilers are found once each, with their places; lines that only look alike are not taken.
+// TestCompilerErrors checks that each error is found once, with its place, and that similar lines are ignored.
 func TestCompilerErrors(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -93,7 +93,8 @@ func TestCompilerErrors(t *testing.T) {
 	}
 }
 
-// Recovered counts a test that failed and then passed, and none that failed again, did not run or stands for a package.
+// TestRecovered checks that only tests that failed and then passed count: not those that failed again, did not run, or stand for
+// a package.
 func TestRecovered(t *testing.T) {
 	t.Parallel()
 	makeSet := func(cases ...results.Case) *results.Set {

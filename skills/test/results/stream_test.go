@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// A reader that is fed while tests run, without the limit of a report, holds a bounded part of it.
+// TestStreamsHoldLittle checks that a reader of a stream of any length keeps a bounded part of it.
 func TestStreamsHoldLittle(t *testing.T) {
 	long := strings.Repeat("x", 4000)
 	for _, tc := range []struct {

@@ -58,7 +58,7 @@ func (t *TAP) Line(line string) {
 	}
 	depth := min(indent/4, maxTapDepth)
 	switch {
-	case text == "---" && t.last != nil && indent > 4*t.depth: // further left it is a word of the program
+	case text == "---" && t.last != nil && indent > 4*t.depth: // with less indentation, it is output of the program
 		t.yaml = &yamlBlock{indent: indent}
 		t.last.yaml = t.yaml
 	case strings.HasPrefix(text, "Bail out!"):
@@ -82,7 +82,7 @@ func (t *TAP) Line(line string) {
 	}
 }
 
-// endsYAML reports whether a line to the left of a block shows that the end of the block is missing.
+// endsYAML reports whether a line that is less indented than a block shows that the end of the block is missing.
 func endsYAML(text string) bool {
 	_, point := parsePoint(text)
 	return point || strings.HasPrefix(text, "Bail out!") || strings.HasPrefix(text, "1..")

@@ -27,7 +27,7 @@ func feed(stream results.Stream, text string) {
 	stream.Done()
 }
 
-// The last line counts, also if it has no end and fills the buffer of the reader exactly.
+// TestLastLineWithoutEnd checks that the last line counts if it has no newline and fills the buffer of the reader exactly.
 func TestLastLineWithoutEnd(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{12, 64<<10 - 1, 64 << 10, 64<<10 + 1, 128 << 10} {
@@ -39,7 +39,7 @@ func TestLastLineWithoutEnd(t *testing.T) {
 	}
 }
 
-// A test that failed is in the results, also if the process died before it wrote why.
+// TestFailuresWithoutSection checks that a failed test is in the results if the process died before it wrote the sections.
 func TestFailuresWithoutSection(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -86,7 +86,7 @@ func TestFailuresWithoutSection(t *testing.T) {
 	}
 }
 
-// Minitest names a failure, its kind and its place: that of the assertion, else that of the first frame.
+// TestMinitestSections checks the kind and place of a failure: that of the assertion, else that of the first frame.
 func TestMinitestSections(t *testing.T) {
 	t.Parallel()
 	var s results.Set
@@ -135,7 +135,7 @@ later
 	}
 }
 
-// A word of a program that looks like the start of a block of YAML, or a block whose end is missing, hides no failure.
+// TestTAPBlocksHideNothing checks that neither output that looks like the start of a YAML block nor a block without an end hides a failure.
 func TestTAPBlocksHideNothing(t *testing.T) {
 	t.Parallel()
 	for name, report := range map[string]string{
@@ -153,7 +153,7 @@ func TestTAPBlocksHideNothing(t *testing.T) {
 	}
 }
 
-// The directives of TAP: a test to do may fail, one that passes counts; an escaped mark is part of the name.
+// TestTAPDirectives checks that a TODO test may fail, counts if it passes, and that an escaped # is a part of the name.
 func TestTAPDirectives(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -182,7 +182,7 @@ func TestTAPDirectives(t *testing.T) {
 	}
 }
 
-// Tests that were planned and did not run are counted, and the plan itself fails.
+// TestTAPPlan checks that planned tests that did not run are counted, and that the plan itself fails.
 func TestTAPPlan(t *testing.T) {
 	t.Parallel()
 	for report, want := range map[string]results.Counts{
@@ -203,7 +203,7 @@ func TestTAPPlan(t *testing.T) {
 	}
 }
 
-// A file of jest or vitest that failed while no test of it did is a failure of its own.
+// TestJestFilesThatBreakAfterTheirTests checks that a file of Jest or Vitest that failed without a failed test is a failure of its own.
 func TestJestFilesThatBreakAfterTheirTests(t *testing.T) {
 	t.Parallel()
 	const report = `{"testResults":[

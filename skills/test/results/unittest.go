@@ -13,7 +13,7 @@ type Unittest struct {
 	set     *Set
 	name    string // of the test whose verdict is awaited
 	passed  []string
-	failed  []string        // by their verdicts
+	failed  []string        // tests whose verdict is FAIL or ERROR
 	failing map[string]bool // ids of tests with a section
 	section *Case
 	body    output

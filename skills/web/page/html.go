@@ -22,7 +22,7 @@ var inline = []atom.Atom{atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Cit
 func readHTML(r io.Reader) (title, text string, err error) {
 	z := html.NewTokenizer(r)
 	var b, heading strings.Builder
-	var within []atom.Atom // skipped elements that are open, each once
+	var within []atom.Atom // open elements that are skipped, without duplicates
 	inTitle, inPre := false, false
 	for {
 		switch kind := z.Next(); kind {
@@ -47,7 +47,7 @@ func readHTML(r io.Reader) (title, text string, err error) {
 			case tag == atom.Title && len(within) == 0:
 				inTitle = kind == html.StartTagToken
 			case slices.Contains(skipped, tag) && kind == html.StartTagToken:
-				if !slices.Contains(within, tag) { // the end of the outer one ends those in it
+				if !slices.Contains(within, tag) { // the end tag of the outer element closes it and those within
 					within = append(within, tag)
 				}
 			case slices.Contains(skipped, tag) && kind == html.EndTagToken:

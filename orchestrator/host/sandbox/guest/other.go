@@ -2,7 +2,7 @@
 
 package guest
 
-// This file is what systems other than Linux have in the place of the files of Linux: the init of plain boxes.
+// Systems other than Linux have this file instead of those for Linux: their sandboxes are plain processes.
 
 import (
 	"context"
