@@ -160,7 +160,7 @@ func newHost(c *core.Core) *Host {
 	h.images = catalog.NewImages(c, h.confiner, h.layers)
 	h.reach = reach.NewAPI(c, h.fleet)
 	h.catalog = catalog.NewAPI(c, catalog.Parts{
-		Fleet: h.fleet, Confiner: h.confiner, Layers: h.layers, Network: h.network, Skills: h.skills, Images: h.images, URLOf: h.reach.URLOf,
+		Fleet: h.fleet, Confiner: h.confiner, Layers: h.layers, Network: h.network, Skills: h.skills, Images: h.images, URLs: h.reach,
 	})
 	h.history = history.NewAPI(c, history.Parts{Sprites: h.fleet, Catalog: h.catalog, Layers: h.layers, Merger: h.merger, Settler: h.settler})
 	h.fleet.Inside = h.insideRoutes

@@ -3,6 +3,8 @@
 package catalog
 
 import (
+	"context"
+
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
@@ -26,6 +28,18 @@ type Parts struct {
 	Layers   *storage.Store
 	Network  *network.Policy
 	Skills   *share.Skills
-	Images   *Images
-	URLOf    func(name string) string // of a sprite; "" when URLs are not served
+	Images   imageTaker
+	URLs     urlFinder
+}
+
+// urlFinder knows the URLs of sprites.
+type urlFinder interface {
+	// URLOf returns the URL of a sprite, "" when URLs are not served.
+	URLOf(name string) string
+}
+
+// imageTaker finds the images that new sprites start from.
+type imageTaker interface {
+	// takeImage returns the digest of an image, "" for this machine's own system. The image stays until done is called.
+	takeImage(ctx context.Context, ref, sprite string) (digest string, done func(), err error)
 }

@@ -40,7 +40,7 @@ func (a *API) object(rec records.Sprite) spriteObject {
 	settings.Auth = cmp.Or(settings.Auth, "sprite")
 	return spriteObject{
 		Sprite: sprites.Sprite{
-			ID: rec.ID, Name: rec.Name, Organization: organization, URL: a.URLOf(rec.Name), Status: string(state.Status), Labels: rec.Labels,
+			ID: rec.ID, Name: rec.Name, Organization: organization, URL: a.URLs.URLOf(rec.Name), Status: string(state.Status), Labels: rec.Labels,
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
 			LastRunningAt: state.Running, LastWarmingAt: state.Warmed,
 			Network: a.Network.Describe(rec), Isolation: string(a.Confiner.Confined().Isolation), Downgrade: a.Confiner.Downgrade(), MinIsolation: string(rec.MinIsolation), Limits: a.limitsOf(rec), Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
@@ -142,6 +142,6 @@ func (a *API) SpriteInfo(w http.ResponseWriter, r *http.Request) error {
 		URL          string    `json:"sprite_url"`
 		Version      string    `json:"version"`
 		CreatedAt    time.Time `json:"created_at"`
-	}{rec.Name, rec.ID, organization, a.URLOf(rec.Name), strings.TrimPrefix(wire.Version, "v"), rec.CreatedAt})
+	}{rec.Name, rec.ID, organization, a.URLs.URLOf(rec.Name), strings.TrimPrefix(wire.Version, "v"), rec.CreatedAt})
 	return nil
 }

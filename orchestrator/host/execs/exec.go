@@ -23,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/host/program"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -108,7 +109,7 @@ func parseExec(q url.Values) (execRequest, error) {
 // API answers the calls about commands and their sessions.
 type API struct {
 	*core.Core
-	sprites      *fleet.Fleet
+	sprites      world
 	firstSession int64 // sessions have higher numbers
 	lastSession  atomic.Int64
 }
@@ -230,4 +231,12 @@ func (ea *API) ExecOrList(w http.ResponseWriter, r *http.Request) error {
 	return wire.AsText(ea.listSessions)(w, r)
 }
 
-func NewAPI(c *core.Core, sprites *fleet.Fleet) *API { return &API{Core: c, sprites: sprites} }
+func NewAPI(c *core.Core, sprites world) *API { return &API{Core: c, sprites: sprites} }
+
+// world is how commands get at sprites.
+type world interface {
+	// Enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	Enter(ctx context.Context, name string, weight int64) (s *fleet.Sprite, rec records.Sprite, leave func(), err error)
+	// Runtime returns the running state of a sprite, without waking it.
+	Runtime(rec records.Sprite) (*fleet.Sprite, error)
+}

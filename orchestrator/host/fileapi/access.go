@@ -18,6 +18,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/files"
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/host/program"
+	"github.com/spritekit/lattice/orchestrator/host/records"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/share"
 	"github.com/spritekit/lattice/orchestrator/host/storage"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
@@ -74,7 +76,7 @@ func errAsRoot(why string) error {
 // API answers the calls about files.
 type API struct {
 	*core.Core
-	sprites  *fleet.Fleet
+	sprites  world
 	confiner *confine.Confiner
 	layers   *storage.Store
 	skills   *share.Skills
@@ -192,6 +194,14 @@ func checkName(names ...string) error {
 	return nil
 }
 
-func NewAPI(c *core.Core, sprites *fleet.Fleet, confiner *confine.Confiner, layers *storage.Store, skills *share.Skills) *API {
+func NewAPI(c *core.Core, sprites world, confiner *confine.Confiner, layers *storage.Store, skills *share.Skills) *API {
 	return &API{Core: c, sprites: sprites, confiner: confiner, layers: layers, skills: skills}
+}
+
+// world is how file calls get at sprites.
+type world interface {
+	// Enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	Enter(ctx context.Context, name string, weight int64) (s *fleet.Sprite, rec records.Sprite, leave func(), err error)
+	// Use is enter for calls that need the sprite's sandbox running.
+	Use(ctx context.Context, name string) (s *fleet.Sprite, box *sandbox.Box, done func(), err error)
 }

@@ -93,7 +93,6 @@ func (fl *Fleet) Enter(ctx context.Context, name string, weight int64) (s *Sprit
 	return s, rec, leave, nil
 }
 
-// Runtime returns the running state of a sprite, without waking it.
 func (fl *Fleet) Runtime(rec records.Sprite) (*Sprite, error) {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()

@@ -21,7 +21,7 @@ func NewAPI(c *core.Core, parts Parts) *API { return &API{c, parts} }
 
 // Parts are the parts of the host that an [API] uses.
 type Parts struct {
-	Sprites *fleet.Fleet
+	Sprites world
 	Catalog catalog
 	Layers  *storage.Store
 	Merger  *storage.Merger
@@ -36,4 +36,10 @@ type catalog interface {
 	AdmitCreation(ctx context.Context, wait bool) error
 	// Created tells those that watch the list, and describes the new sprite as the API does.
 	Created(rec records.Sprite) any
+}
+
+// world is how the history of sprites gets at them.
+type world interface {
+	// Enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	Enter(ctx context.Context, name string, weight int64) (s *fleet.Sprite, rec records.Sprite, leave func(), err error)
 }

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,7 +20,7 @@ import (
 // Policies answers the calls about the policies of network, privileges and resources.
 type Policies struct {
 	*core.Core
-	sprites  *fleet.Fleet
+	sprites  policyWorld
 	confiner *confine.Confiner
 	network  *network.Policy
 }
@@ -174,6 +175,14 @@ func readStrict(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-func NewPolicies(c *core.Core, sprites *fleet.Fleet, confiner *confine.Confiner, network *network.Policy) *Policies {
+func NewPolicies(c *core.Core, sprites policyWorld, confiner *confine.Confiner, network *network.Policy) *Policies {
 	return &Policies{Core: c, sprites: sprites, confiner: confiner, network: network}
+}
+
+// policyWorld is how policies get at sprites.
+type policyWorld interface {
+	// Enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	Enter(ctx context.Context, name string, weight int64) (s *fleet.Sprite, rec records.Sprite, leave func(), err error)
+	// Runtime returns the running state of a sprite, without waking it.
+	Runtime(rec records.Sprite) (*fleet.Sprite, error)
 }
