@@ -188,8 +188,8 @@ func TestConfigErrorsNameTheLine(t *testing.T) {
 		"{\n\"workflow\": {},\n\"workers\": 1\n}":                      "line 3: cannot unmarshal number",
 		"{\n\"workflow\": {},,\n\"workers\": []\n}":                    "line 2: invalid character",
 		"{\n\"workflow\": {\n":                                         "line 3: unexpected EOF",
-		"{\"workflow\": {\"statuses\": [\"a\"]}}\n\n{\"hooks\": {}}\n": "line 3: text behind the end",
-		"{\"workflow\": {\"statuses\": [\"a\"]}}}":                     "line 1: text behind the end",
+		"{\"workflow\": {\"statuses\": [\"a\"]}}\n\n{\"hooks\": {}}\n": "line 3: text after the end",
+		"{\"workflow\": {\"statuses\": [\"a\"]}}}":                     "line 1: text after the end",
 	} {
 		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

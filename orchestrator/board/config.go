@@ -121,7 +121,7 @@ func parseConfig(text []byte) (Config, error) {
 		return c, badConfig("line %d: %s", findLine(text, err), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return c, badConfig("line %d: text behind the end", 1+bytes.Count(text[:len(text)-len(rest)], []byte("\n")))
+		return c, badConfig("line %d: text after the end", 1+bytes.Count(text[:len(text)-len(rest)], []byte("\n")))
 	}
 	w := c.Workflow
 	if len(w.Statuses) == 0 {
