@@ -65,7 +65,8 @@ func (c Config) Bool(section, subsection, name string, fallback bool) bool {
 		case "false", "no", "off":
 			return false
 		}
-		if n, err := strconv.ParseInt(c[i].Value, 10, 64); err == nil {
+		number := strings.TrimRight(c[i].Value, "kKmMgG") // git accepts one unit, and any base
+		if n, err := strconv.ParseInt(number, 0, 64); err == nil && len(c[i].Value)-len(number) <= 1 {
 			return n != 0
 		}
 		return fallback

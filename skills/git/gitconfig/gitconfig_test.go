@@ -168,7 +168,8 @@ func TestValues(t *testing.T) {
 func TestNumbersAreSwitches(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string][2]bool{ // with the fallbacks false and true
-		"1": {true, true}, "2": {true, true}, "-1": {true, true}, "010": {true, true}, "0": {}, "00": {}, "-0": {}, "x": {false, true}, "1x": {false, true},
+		"1": {true, true}, "2": {true, true}, "-1": {true, true}, "010": {true, true}, "0": {}, "00": {}, "-0": {}, "1k": {true, true}, "0k": {}, "0x1": {true, true}, "0x0": {}, "+1": {true, true},
+		"x": {false, true}, "1x": {false, true}, "1kk": {false, true}, "08": {false, true},
 	} {
 		c := Config{{Key: "core.bare", Value: value}}
 		if got := [2]bool{c.Bool("core", "", "bare", false), c.Bool("core", "", "bare", true)}; got != want {
