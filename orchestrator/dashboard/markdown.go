@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Bounds of a text that is shown as Markdown. The rest of a longer one is left out; a mark of emphasis or code that is not closed
@@ -21,10 +23,10 @@ const (
 // renderMarkdown shows text of sprites and people as Markdown, by a policy of its own: headings, paragraphs, lists, quotes, code,
 // emphasis and links to web pages, which show where they lead. HTML is text, an image is a link to it, and everything else is text
 // as well. Line ends within a paragraph stay.
-func renderMarkdown(text string) template.HTML {
+func renderMarkdown(source string) template.HTML {
 	m := &markdown{}
-	cut := len(text) > maxMarkdown
-	m.renderBlocks(strings.Split(visibleText(cutText(text, maxMarkdown)), "\n"))
+	cut := len(source) > maxMarkdown
+	m.renderBlocks(strings.Split(visibleText(text.Cut(source, maxMarkdown)), "\n"))
 	if cut || m.blocks > maxBlocks {
 		m.out.WriteString(`<p class="note">… the text is longer</p>`)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // boardPages are the pages of boards: tasks, and the workers that react to them.
@@ -111,7 +112,7 @@ func makeBadges(views []api.BadgeView) (badges []badge) {
 		}
 		made := badge{"good", "✓", "Has: " + b.Role}
 		if b.Has.Commit != "" {
-			made.Text += " @ " + cutText(b.Has.Commit, 7)
+			made.Text += " @ " + text.Cut(b.Has.Commit, 7)
 		}
 		if b.Behind != nil && *b.Behind > 0 {
 			made.Class, made.Sign = "attention", "▲"
@@ -217,7 +218,7 @@ func (d boardPages) showTask(v *visit) error {
 	if page.Workers, err = d.leader.Workers(v.ctx, p.Board.Name); err != nil {
 		page.Workers = nil // a worker that cannot be read is no reason to hide the task
 	}
-	return d.showPage(v, "task", frame{Title: cutText(t.Title, 80), Nav: "tasks", Live: api.Root + "/events", Poll: pollBoard, Page: page})
+	return d.showPage(v, "task", frame{Title: text.Cut(t.Title, 80), Nav: "tasks", Live: api.Root + "/events", Poll: pollBoard, Page: page})
 }
 
 func makeProcessRow(r board.ProcessRecord, artifacts []board.Artifact, now time.Time) processRow {

@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
@@ -20,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/timeline"
 	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // mark shows a state by its shape, its colour and its name.
@@ -126,15 +126,15 @@ func listFunctions() template.FuncMap {
 		"line":     cli.Clean,
 		"text":     visibleText,
 		"json":     indentJSON,
-		"short":    func(id string) string { return cutText(id, 14) },
+		"short":    func(id string) string { return text.Cut(id, 14) },
 		"seconds":  func(s float64) string { return shortDuration(time.Duration(s * float64(time.Second))) },
 		"millis":   func(ms int64) string { return shortDuration(time.Duration(ms) * time.Millisecond) },
 		"step":     func(state string) timeline.StepState { return timeline.StepState(state) },
-		"short7":   func(sum string) string { return cutText(sum, 7) },
+		"short7":   func(sum string) string { return text.Cut(sum, 7) },
 		"since":    parseInstant,
 		"request":  func(status string) requestStatus { return requestStatus(status) },
 		"markdown": renderMarkdown,
-		"digest":   func(sum string) string { return cutText(sum, 12) },
+		"digest":   func(sum string) string { return text.Cut(sum, 12) },
 		"lines":    colourLines,
 		"dollars":  func(usd float64) string { return fmt.Sprintf("$%.4f", usd) },
 		"limit":    timeline.DescribeLimit,
@@ -173,17 +173,6 @@ func listFunctions() template.FuncMap {
 			}{v, c}
 		},
 	}
-}
-
-// cutText returns the first bytes of a text, at most the given number. It never cuts within a character.
-func cutText(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
 }
 
 // shortDuration writes a duration for people, with two units at most.

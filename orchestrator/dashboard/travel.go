@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 func (d *Dashboard) travelRoutes() []pageRoute {
@@ -79,7 +80,7 @@ func (d *Dashboard) listValues(ctx context.Context, id string, at stop) (values 
 	}
 	for root, members := range map[string]map[string]json.RawMessage{"$in.": all.In, "$vars.": all.Vars} {
 		for name, now := range members {
-			values = append(values, value{root + name, cutText(indentJSON(now), maxValue)})
+			values = append(values, value{root + name, text.Cut(indentJSON(now), maxValue)})
 		}
 	}
 	slices.SortFunc(values, func(a, b value) int { return strings.Compare(a.Path, b.Path) })

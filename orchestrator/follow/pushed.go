@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -14,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/worktree/remote"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // printPushed tells a person where a run's work is and how to take it over, if it pushed any. The pushes are known
@@ -56,12 +55,5 @@ func printMerge(console *cli.Console, repo, branch string) {
 	fmt.Fprintf(console.Out, "  The result is branch %s of %s. Merge it with: %s\n", cli.Clean(branch), cli.Clean(repo), merge)
 }
 
-var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`) })
-
-// shellWord returns a text, cleaned, as one word of a command line of a shell.
-func shellWord(text string) string {
-	if plainWord().MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(cli.Clean(text), "'", `'\''`) + "'"
-}
+// shellWord returns a text of a sprite, without control characters, as one word of a shell.
+func shellWord(s string) string { return text.ShellWord(cli.Clean(s)) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/test/results"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // newCTest builds a CMake project and runs its tests: in the build folder that is there, else in a private one, so that the
@@ -41,17 +42,17 @@ func (p *project) ctestPlan(more []string) (plan, error) {
 	switch {
 	case build == ".":
 	case build != "":
-		private = "cmake --build " + quoteWord(build) + " && "
+		private = "cmake --build " + text.ShellWord(build) + " && "
 	default:
 		build = p.scratch + "/build"
-		private = "cmake -S . -B " + quoteWord(build) + " && cmake --build " + quoteWord(build) + " && "
+		private = "cmake -S . -B " + text.ShellWord(build) + " && cmake --build " + text.ShellWord(build) + " && "
 	}
 	tests := slices.Concat([]string{"ctest", "--test-dir", build, "--output-on-failure"}, p.args, more)
-	line := private + "exec " + quoteAll(append(slices.Clone(tests), "--output-junit", report))
+	line := private + "exec " + text.ShellLine(append(slices.Clone(tests), "--output-junit", report))
 	locator := results.NewLocator()
 	timeouts := map[string]bool{}
 	return plan{
-		shown: []string{"sh", "-c", strings.ReplaceAll(private+quoteAll(tests), p.scratch+"/build", "build")}, argv: []string{"sh", "-c", line},
+		shown: []string{"sh", "-c", strings.ReplaceAll(private+text.ShellLine(tests), p.scratch+"/build", "build")}, argv: []string{"sh", "-c", line},
 		format: results.FormatJUnit, reports: []string{report},
 		stream: func(s *results.Set) results.Stream { return &ctestOutput{results.NewCompiler(s), timeouts} },
 		adjust: func(c *results.Case) {
@@ -93,22 +94,4 @@ func (c *ctestOutput) Line(line string) {
 	if _, name, is := strings.Cut(before, ": "); ok && is {
 		c.timeouts[strings.TrimRight(name, " .")] = true
 	}
-}
-
-// quoteWord makes one word of the shell.
-func quoteWord(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=+:,@%", r))
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = quoteWord(w)
-	}
-	return strings.Join(quoted, " ")
 }

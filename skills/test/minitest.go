@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/test/results"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // newMinitest is for projects in Ruby whose tests are classes: by their Rakefile's task test, else file by file.
@@ -58,18 +59,9 @@ func (p *project) minitestPlan(args []string) (plan, error) {
 	}
 	one := plan{stream: func(s *results.Set) results.Stream { return results.NewMinitest(s) }}
 	if file := p.firstFile(rakefiles...); file != "" && strings.Contains(p.readText(file), "TestTask") {
-		one.shown = append(command, "rake", "test", "TESTOPTS="+strings.Join(append([]string{"-v"}, shellWords(args)...), " "))
+		one.shown = append(command, "rake", "test", "TESTOPTS="+text.ShellLine(append([]string{"-v"}, args...)))
 		return one, nil
 	}
 	one.shown = slices.Concat(command, []string{"ruby", "-Ilib", "-Itest", "-e", requireTests, "--", "-v"}, args)
 	return one, nil
-}
-
-// shellWords quotes words for TESTOPTS, which rake hands to a shell.
-func shellWords(words []string) []string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-	}
-	return quoted
 }

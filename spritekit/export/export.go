@@ -203,26 +203,10 @@ func describeInvocation(s Skill) string {
 func exampleCall(s Skill, input json.RawMessage) string {
 	command := "spritekit " + s.Name
 	if s.Command != nil {
-		words := make([]string, len(s.Command))
-		for i, word := range s.Command {
-			words[i] = shellWord(word)
-		}
-		command = strings.Join(words, " ")
+		command = text.ShellLine(s.Command)
 	}
-	return "echo " + shellQuoted(oneLine(string(input))) + " | " + command
+	return "echo " + text.ShellWord(oneLine(string(input))) + " | " + command
 }
-
-func shellWord(word string) string {
-	plain := strings.IndexFunc(word, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-/", r))
-	}) < 0
-	if plain && word != "" {
-		return word
-	}
-	return shellQuoted(word)
-}
-
-func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // quoteShell is s as YAML has it in double quotes, of which JSON's form is one.
 func quoteShell(s string) string {

@@ -171,16 +171,23 @@ func escapeLen(rest string) int {
 	return n
 }
 
+// Cut returns at most the first limit bytes of s. It does not cut within a character.
+func Cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
 // Head shortens s to at most limit bytes; a shortened text ends with "…".
 func Head(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	end := max(limit-len(ellipsis), 0)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + ellipsis
+	return Cut(s, max(limit-len(ellipsis), 0)) + ellipsis
 }
 
 // HeadRunes shortens s to at most limit characters; a shortened text ends with "…".

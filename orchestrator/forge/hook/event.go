@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Kind is the subject of an event.
@@ -110,7 +110,7 @@ var (
 
 // Parse returns the event of a payload. One that cannot be read is of the kind Other.
 func Parse(name string, body []byte) Event {
-	e := Event{Kind: kinds[name], Name: cutText(name, 64)}
+	e := Event{Kind: kinds[name], Name: text.Cut(name, 64)}
 	var p payload
 	if e.Kind == "" || json.Unmarshal(body, &p) != nil {
 		e.Kind = Other
@@ -144,7 +144,7 @@ func Parse(name string, body []byte) Event {
 
 // BoundText cuts a text that is too long at the end of a line, because a part of a line can have another meaning.
 func (e *Event) BoundText() {
-	if e.Text, e.Cut = cutText(e.Text, maxText), len(e.Text) > maxText; e.Cut {
+	if e.Text, e.Cut = text.Cut(e.Text, maxText), len(e.Text) > maxText; e.Cut {
 		e.Text = e.Text[:strings.LastIndexByte(e.Text, '\n')+1]
 	}
 }
@@ -162,11 +162,11 @@ func SumIssue(title, body string) string {
 func (e *Event) addThread(p payload) {
 	e.Number = p.Number
 	if t := p.Issue; t != nil {
-		e.Number, e.Title, e.Text, e.Author, e.State, e.Pull = t.Number, cutText(t.Title, maxTitle), t.Body, t.User.plain(), t.State, len(t.PullRequest) > 0 && string(t.PullRequest) != "null"
+		e.Number, e.Title, e.Text, e.Author, e.State, e.Pull = t.Number, text.Cut(t.Title, maxTitle), t.Body, t.User.plain(), t.State, len(t.PullRequest) > 0 && string(t.PullRequest) != "null"
 		e.Created, e.Updated, e.IssueSum = t.CreatedAt.Time, t.UpdatedAt.Time, SumIssue(t.Title, t.Body)
 	}
 	if t := p.PullRequest; t != nil {
-		e.Number, e.Title, e.Text, e.Author, e.State, e.Pull = t.Number, cutText(t.Title, maxTitle), t.Body, t.User.plain(), t.State, true
+		e.Number, e.Title, e.Text, e.Author, e.State, e.Pull = t.Number, text.Cut(t.Title, maxTitle), t.Body, t.User.plain(), t.State, true
 		e.Created, e.Updated, e.Merged = t.CreatedAt.Time, t.UpdatedAt.Time, t.Merged
 		e.Head, e.HeadRef, e.BaseRef = t.Head.SHA, t.Head.Ref, t.Base.Ref
 		e.Fork = t.Head.Repo.ID != t.Base.Repo.ID // a deleted fork has no id
@@ -205,17 +205,6 @@ func (e *Event) addCheck(p payload) {
 	if strings.HasPrefix(e.Title, forge.CheckPrefix) || slices.Contains([]string{"", "queued", "in_progress", "waiting", "requested", "pending"}, e.State) {
 		e.Kind = Other
 	}
-}
-
-// cutText returns at most n bytes of a text, in whole characters.
-func cutText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // payload has the members of all payloads that are used.

@@ -3,7 +3,6 @@ package gitcmd
 import (
 	"fmt"
 	"net/url"
-	"strings"
 )
 
 // credentialFile is the descriptor of the token's pipe in git and its children.
@@ -17,6 +16,3 @@ func helperKey(remote string) (string, error) {
 	}
 	return "credential." + u.Scheme + "://" + u.Host + ".helper", nil
 }
-
-// shellQuote quotes a word for the shell with which git starts ssh.
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

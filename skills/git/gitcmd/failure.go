@@ -68,9 +68,9 @@ func oneLine(stderr []byte, hide []string) string {
 	return text
 }
 
-// classify turns failures that all callers treat alike into a *skill.Error with a code. The texts are git's own in the C
+// classifyFailure turns failures that all callers treat alike into a *skill.Error with a code. The texts are git's own in the C
 // locale.
-func classify(f *Failure) error {
+func classifyFailure(f *Failure) error {
 	text := strings.ToLower(f.Stderr)
 	has := func(parts ...string) bool { return containsAny(text, parts) }
 	switch {

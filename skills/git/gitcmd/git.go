@@ -20,6 +20,7 @@ import (
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 const (
@@ -106,7 +107,7 @@ func (g *Git) Run(ctx context.Context, cmd Command) ([]byte, error) {
 		if f.Says("couldn't write", "nable to write", "write error") && isFull(spec.Dir) { // git does not always name the cause
 			return nil, skill.Fault(because{f, syscall.ENOSPC})
 		}
-		return nil, classify(f)
+		return nil, classifyFailure(f)
 	}
 	if stdout.Omitted() > 0 {
 		return nil, fault.Limit("too_much_output", "git %s printed more than %d bytes", verbOf(cmd.Args), maxOutput)
@@ -178,10 +179,10 @@ func (cmd *Command) addRemote() (done func(), err error) {
 func sshVariable(c *engine.Credential) string {
 	ssh := "GIT_SSH_COMMAND=" + sshCommand
 	if c.KeyFile != "" {
-		ssh += " -i " + shellQuote(c.KeyFile)
+		ssh += " -i " + text.ShellWord(c.KeyFile)
 	}
 	if c.KnownHosts != "" {
-		ssh += " -o UserKnownHostsFile=" + shellQuote(c.KnownHosts) + " -o GlobalKnownHostsFile=/dev/null"
+		ssh += " -o UserKnownHostsFile=" + text.ShellWord(c.KnownHosts) + " -o GlobalKnownHostsFile=/dev/null"
 	}
 	return ssh
 }

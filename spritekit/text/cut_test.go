@@ -1,18 +1,18 @@
-package dashboard
+package text
 
 import "testing"
 
-func TestCutText(t *testing.T) {
+func TestCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		text string
-		most int
-		want string
+		text  string
+		limit int
+		want  string
 	}{
 		{"abc", 3, "abc"}, {"abcd", 3, "abc"}, {"", 3, ""}, {"aé", 2, "a"}, {"aé", 3, "aé"}, {"a😀b", 4, "a"}, {"a😀b", 5, "a😀"}, {"é", 1, ""}, {"é", 0, ""},
 	} {
-		if got := cutText(c.text, c.most); got != c.want {
-			t.Errorf("cutText(%q, %d) = %q, want %q", c.text, c.most, got, c.want)
+		if got := Cut(c.text, c.limit); got != c.want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", c.text, c.limit, got, c.want)
 		}
 	}
 }
