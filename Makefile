@@ -48,7 +48,7 @@ temporal-test: temporal ## the driver, with a real server if LATTICE_TEMPORAL na
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; lists at the end the skipped ones, and why
-	@{ CGO_ENABLED=0 $(GO) test -timeout 40m -json $(if $(VETTED),-vet=off) $(if $(PARALLEL),-parallel $(PARALLEL)) $(if $(SKIP),-skip '$(SKIP)') $(PACKAGES) 2>&1 && echo "exit 0" || echo "exit $$?"; } | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS) $(GO) test -timeout 40m
+	@{ CGO_ENABLED=0 $(GO) test -timeout 90m -json $(if $(VETTED),-vet=off) $(if $(PARALLEL),-parallel $(PARALLEL)) $(if $(SKIP),-skip '$(SKIP)') $(PACKAGES) 2>&1 && echo "exit 0" || echo "exit $$?"; } | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS) $(GO) test -timeout 90m
 race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts

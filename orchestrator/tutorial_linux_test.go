@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
@@ -100,7 +101,7 @@ type reader struct {
 }
 
 // prompt is a question, and the answer that the reader types.
-var prompt = regexp.MustCompile(`^(.*\? \[y/N\] )(\w+)$`)
+var prompt = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.*\? \[y/N\] )(\w+)$`) })
 
 // run runs one command and returns the lines on the screen.
 func (r *reader) run(step exchange) []string {
@@ -121,7 +122,7 @@ func (r *reader) run(step exchange) []string {
 	s := openCommand(r.t, cmd)
 	var text strings.Builder
 	for _, line := range step.want {
-		if m := prompt.FindStringSubmatch(line); m != nil {
+		if m := prompt().FindStringSubmatch(line); m != nil {
 			text.WriteString(s.wait("[y/N] ") + "[y/N] ")
 			s.type_(m[2] + "\n")
 		}
@@ -191,12 +192,14 @@ func (r *reader) compare(want, got []string) string {
 
 // variable matches the parts of a line that differ from run to run: numbers of entries, ids of runs, abbreviated and whole digests, dates and
 // times, durations, levels of isolation, and the spaces of columns.
-var variable = regexp.MustCompile(`^\d+ {2,}|run[_-][a-z2-7]{16}|\b[0-9a-f]{7,64}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\b(?:\d+(?:\.\d+)?[dhms])+\b|\bns-(?:root|user)\b| {2,}`)
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\d+ {2,}|run[_-][a-z2-7]{16}|\b[0-9a-f]{7,64}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\b(?:\d+(?:\.\d+)?[dhms])+\b|\bns-(?:root|user)\b| {2,}`)
+})
 
 // matches compares a line of the document with one of the screen, and remembers which ids mean the same.
 func (r *reader) matches(want, got string) bool {
 	split := func(line string) (fixed, parts []string) {
-		return variable.Split(line, -1), variable.FindAllString(line, -1)
+		return variable().Split(line, -1), variable().FindAllString(line, -1)
 	}
 	fixed, parts := split(want)
 	gotFixed, gotParts := split(got)
@@ -220,13 +223,13 @@ func (r *reader) matches(want, got string) bool {
 	return true
 }
 
-var control = regexp.MustCompile(`^\x1b(?:\[([0-9;?]*)([A-Za-z])|\][^\a]*\a|[=>])`)
+var control = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\x1b(?:\[([0-9;?]*)([A-Za-z])|\][^\a]*\a|[=>])`) })
 
 // renderScreen returns the lines that a terminal shows in the end.
 func renderScreen(raw string) []string {
 	lines, row, column := [][]rune{nil}, 0, 0
 	for raw != "" {
-		if m := control.FindStringSubmatch(raw); m != nil {
+		if m := control().FindStringSubmatch(raw); m != nil {
 			raw = raw[len(m[0]):]
 			switch n := 1; m[2] {
 			case "A":
