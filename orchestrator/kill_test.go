@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-var killStride = flag.Int("kill-stride", 0, "kill after every n-th durable write only; 0: after the odd ones as root, after the even ones as an ordinary user, whose durable writes are the same")
+var killStride = flag.Int("kill-stride", 0, "kill after every n-th durable write only; 0: after every fourth, and as an ordinary user, whose durable writes are the same, after others than as root")
 
 // kills returns the first durable write after which tests kill, and the distance to the next.
 func kills() (start, stride int) {
@@ -22,9 +22,9 @@ func kills() (start, stride int) {
 	case *killStride > 0:
 		return 1, *killStride
 	case os.Getuid() == 0:
-		return 1, 2
+		return 1, 4
 	}
-	return 2, 2
+	return 3, 4
 }
 
 // TestKillEverywhere runs the main job with a kill -9 after the k-th durable write, for growing k until a run gets to its end

@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	powerLosses = flag.Int("power-losses", 4, "how often TestPowerLossAnytime loses the power")
-	powerCopies = flag.Int("power-copies", 6, "from how many moments of one disk TestPowerLossCopies goes on; negative: from every write and every flush")
+	powerLosses = flag.Int("power-losses", 2, "how often TestPowerLossAnytime loses the power")
+	powerCopies = flag.Int("power-copies", 3, "from how many moments of one disk TestPowerLossCopies goes on; negative: from every write and every flush")
 )
 
 // TestPowerLossAnytime loses the disk under a run at random moments: the file system that holds the state is shut down

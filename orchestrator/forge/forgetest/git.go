@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
@@ -43,7 +44,7 @@ func (s *model) serveGit(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "permission denied", http.StatusForbidden)
 		return
 	}
-	out, err := exec.Command("git", "--exec-path").Output()
+	programs, err := gitPrograms()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -53,7 +54,7 @@ func (s *model) serveGit(w http.ResponseWriter, r *http.Request) {
 		name = by.Login
 	}
 	backend := cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"), Root: root,
+		Path: filepath.Join(programs, "git-http-backend"), Root: root,
 		Env: []string{"GIT_PROJECT_ROOT=" + repo.dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + name, "GIT_CONFIG_COUNT=2",
 			"GIT_CONFIG_KEY_0=http.receivepack", "GIT_CONFIG_VALUE_0=true", "GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*"},
 	}
@@ -62,6 +63,12 @@ func (s *model) serveGit(w http.ResponseWriter, r *http.Request) {
 		s.noticePush(repo, by)
 	}
 }
+
+// gitPrograms returns the folder of git's own programs.
+var gitPrograms = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("git", "--exec-path").Output()
+	return strings.TrimSpace(string(out)), err
+})
 
 // Branch returns the commit of a branch, "" if there is none.
 func (s *Server) Branch(path, name string) string {
