@@ -25,6 +25,7 @@ INITFILE   := orchestrator/host/initfile
 SYSTEMS    := linux/arm64 darwin/arm64 darwin/amd64
 # The packages whose tests take longest come first, so that no processor waits for them at the end.
 PACKAGES   ?= ./orchestrator ./skills ./orchestrator/host ./skills/git ./orchestrator/worktree ./...
+RUN        ?=# a regular expression of tests to run, if not all
 SKIP       ?=# a regular expression of tests to leave out
 PARALLEL   ?=# how many tests of a package run side by side, if not one on each processor
 VETTED     ?=# not empty: lint has vetted the tests' packages, so go test does not again
@@ -48,7 +49,7 @@ temporal-test: temporal ## the driver, with a real server if LATTICE_TEMPORAL na
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; lists at the end the skipped ones, and why
-	@{ CGO_ENABLED=0 $(GO) test -timeout 90m -json $(if $(VETTED),-vet=off) $(if $(PARALLEL),-parallel $(PARALLEL)) $(if $(SKIP),-skip '$(SKIP)') $(PACKAGES) 2>&1 && echo "exit 0" || echo "exit $$?"; } | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS) $(GO) test -timeout 90m
+	@{ CGO_ENABLED=0 $(GO) test -timeout 90m -json $(if $(VETTED),-vet=off) $(if $(PARALLEL),-parallel $(PARALLEL)) $(if $(RUN),-run '$(RUN)') $(if $(SKIP),-skip '$(SKIP)') $(PACKAGES) 2>&1 && echo "exit 0" || echo "exit $$?"; } | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS) $(GO) test -timeout 90m
 race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts
