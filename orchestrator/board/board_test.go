@@ -167,6 +167,7 @@ func TestConfigIsStrict(t *testing.T) {
 		`{"workflow":{"statuses":["a","b"],"transitions":{"a":["c"]}}}`: `"c" is used`,
 		`{"workflow":{"statuses":["a"],"completion_policy":{}}}`:        "completion_policy",
 		`{"workflow":{}}`: "statuses is empty",
+		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"* -> a":"make lint","* -> a":"true"}}}`:                                                   "/hooks/transitions/* -> a is given twice",
 		`{"workflow":{"statuses":["a"]},"default_status":"b"}`:                                                                                             `"b" is used`,
 		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"a->b":"true"}}}`:                                                                          `"a->b" is not a move`,
 		`{"workflow":{"statuses":["a"]},"worker_policies":{"b":{"default":"X"}}}`:                                                                          `"b" is used`,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/exact"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -122,6 +123,9 @@ func parseConfig(text []byte) (Config, error) {
 	}
 	if rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
 		return c, badConfig("line %d: text after the end", 1+bytes.Count(text[:len(text)-len(rest)], []byte("\n")))
+	}
+	if twice := exact.Duplicates(text); len(twice) > 0 {
+		return c, badConfig("%s is given twice", twice[0])
 	}
 	w := c.Workflow
 	if len(w.Statuses) == 0 {

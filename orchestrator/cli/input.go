@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/spritekit/exact"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -49,7 +49,7 @@ func (c *Console) ReadInputFile(ctx context.Context, path string) ([]byte, error
 
 // OnlyOnce refuses JSON in which an object has the same member twice: it does not say which of the two counts.
 func OnlyOnce(what string, data []byte) error {
-	twice := ir.Duplicates(data)
+	twice := exact.Duplicates(data)
 	if len(twice) == 0 {
 		return nil
 	}

@@ -93,7 +93,7 @@ func tooDeep(r *finding.Report) {
 
 type treeReader struct {
 	*json.Decoder
-	data   []byte // the input; nil: check keys only
+	data   []byte // the input
 	report *finding.Report
 }
 
@@ -101,8 +101,8 @@ type treeReader struct {
 func (t *treeReader) readToken(ptr string) (json.Token, error) {
 	from := t.InputOffset()
 	token, err := t.Token()
-	if err != nil || t.data == nil {
-		return token, err
+	if err != nil {
+		return nil, err
 	}
 	switch v := token.(type) {
 	case string:

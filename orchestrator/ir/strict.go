@@ -1,7 +1,6 @@
 package ir
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -108,20 +107,3 @@ func ReadTree(data []byte) (tree map[string]any, findings []finding.Finding) {
 	tree = DecodeTree(data, &r)
 	return tree, r.SortedFindings()
 }
-
-// Duplicates lists the JSON pointers of duplicate keys in a JSON text, in the order of the text. If the text is malformed
-// it lists those before the error.
-func Duplicates(data []byte) []string {
-	var r finding.Report
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	_, _ = (&treeReader{d, nil, &r}).readValue("", -maxInputDepth) // the caller reports malformed JSON
-	var at []string
-	for _, f := range r.Findings {
-		at = append(at, f.Pointer)
-	}
-	return at
-}
-
-// maxInputDepth is how deep Duplicates looks beyond the depth of documents.
-const maxInputDepth = 1000 - maxDocumentDepth

@@ -1,9 +1,12 @@
-// Package exact finds members of JSON objects whose names differ only by case from those of a Go type. Package encoding/json takes
-// them for those members, so that two readers of one text would disagree. Start with Unknown.
+// Package exact finds members of JSON objects that two readers of one text may understand differently: those whose names differ only
+// by case from those of a Go type, which package encoding/json takes for those members, and those that an object has twice, of which it
+// takes the last. Start with Unknown and Duplicates.
 package exact
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -44,10 +47,67 @@ func Unknown(text []byte, t reflect.Type) string {
 			at = Unknown(members[name], member)
 		}
 		if !ok || at != "" {
-			return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name) + at
+			return "/" + escapePointer(name) + at
 		}
 	}
 	return ""
+}
+
+// escapePointer escapes the name of a member for a JSON pointer.
+func escapePointer(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// Duplicates lists the JSON pointers of duplicate members in a JSON text, in the order of the text. If the text is malformed, or nests
+// deeper than 1000 levels, it lists those before the error.
+func Duplicates(text []byte) []string {
+	f := finder{Decoder: json.NewDecoder(bytes.NewReader(text))}
+	f.UseNumber()
+	_ = f.readValue("", 0) // the caller reports malformed JSON
+	return f.found
+}
+
+// finder finds duplicate members.
+type finder struct {
+	*json.Decoder
+	found []string
+}
+
+// maxDepth is how deep Duplicates looks.
+const maxDepth = 1000
+
+var errTooDeep = errors.New("the text nests too deep")
+
+// readValue reads the value at a JSON pointer.
+func (f *finder) readValue(pointer string, depth int) error {
+	token, err := f.Token()
+	delim, ok := token.(json.Delim)
+	switch {
+	case err != nil || !ok:
+		return err
+	case depth >= maxDepth:
+		return errTooDeep
+	}
+	seen := map[string]bool{}
+	for i := 0; f.More(); i++ {
+		at := pointer + "/" + strconv.Itoa(i)
+		if delim == '{' {
+			key, err := f.Token()
+			if err != nil {
+				return err
+			}
+			name := key.(string) // encoding/json allows no other type
+			if at = pointer + "/" + escapePointer(name); seen[name] {
+				f.found = append(f.found, at)
+			}
+			seen[name] = true
+		}
+		if err := f.readValue(at, depth+1); err != nil {
+			return err
+		}
+	}
+	_, err = f.Token() // the closing delimiter
+	return err
 }
 
 // isPlain reports whether no value of a type has members with names of its own.

@@ -3,6 +3,8 @@ package exact_test
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +53,24 @@ func TestUnknown(t *testing.T) {
 		}
 		if got := exact.Unknown([]byte(text), reflect.TypeFor[outer]()); got != want {
 			t.Errorf("Unknown(%s) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		`{"a":1,"b":{"a":1},"A":1}`:               nil,
+		`{"a":1,"a":1}`:                           {"/a"},
+		`{"a":1,"\u0061":1,"a":{"x":1,"x":1}}`:    {"/a", "/a", "/a/x"},
+		`[1,{"b/~":[{"c":1,"c":1e999}]},{"d":1}]`: {"/1/b~1~0/0/c"},
+		`{"a":1,"a":1,"b":1,,"b":1}`:              {"/a"},
+		`{"a":1,"a"`:                              {"/a"},
+		``:                                        nil,
+		strings.Repeat("[", 100_000):              nil,
+	} {
+		if got := exact.Duplicates([]byte(text)); !slices.Equal(got, want) {
+			t.Errorf("Duplicates(%.60s) = %q, want %q", text, got, want)
 		}
 	}
 }

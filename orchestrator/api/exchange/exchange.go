@@ -18,7 +18,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/exact"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -70,7 +69,7 @@ func checkMembers(body []byte, t reflect.Type) error {
 	if !utf8.Valid(body) {
 		return errors.New("it is not UTF-8")
 	}
-	for _, at := range ir.Duplicates(body) {
+	for _, at := range exact.Duplicates(body) {
 		if !strings.HasPrefix(at, "/flow/") {
 			return fmt.Errorf("%s is given twice", at)
 		}

@@ -77,6 +77,20 @@ func TestRulesThatAreRefused(t *testing.T) {
 	}
 }
 
+// A document in which a member is given twice says two things, of which encoding/json would hear the last.
+func TestParseRefusesDuplicates(t *testing.T) {
+	for _, document := range []string{
+		`{"rules":[{"domain":"*","action":"deny"}],"rules":[]}`,
+		`{"rules":[],"\u0072ules":[{"domain":"*","action":"allow"}]}`,
+		`{"rules":[{"domain":"example.com","action":"deny","action":"allow"}]}`,
+		`{"rules":[{"domain":"a.example","domain":"b.example","action":"allow"}]}`,
+	} {
+		if rules, err := Parse([]byte(document)); err == nil {
+			t.Errorf("Parse(%s) = %v, want an error", document, rules)
+		}
+	}
+}
+
 // A name is judged alike in all its spellings, and a rule about a name never says anything about its siblings.
 func TestSpellings(t *testing.T) {
 	label := rapid.StringMatching(`[a-z]([a-z0-9-]{0,8}[a-z0-9])?`)

@@ -26,6 +26,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/spritekit/lattice/spritekit/exact"
 )
 
 // Action is the decision of a rule.
@@ -48,7 +50,7 @@ type Rule struct {
 // maxRules bounds a policy.
 const maxRules = 2000
 
-// Parse reads the policy document of the API, {"rules":[…]}. It refuses members that it does not know.
+// Parse reads the policy document of the API, {"rules":[…]}. It refuses members that it does not know, and those given twice.
 func Parse(data []byte) ([]Rule, error) {
 	var doc map[string]json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -57,6 +59,9 @@ func Parse(data []byte) ([]Rule, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows the policy's JSON object")
+	}
+	if twice := exact.Duplicates(data); len(twice) > 0 {
+		return nil, fmt.Errorf("%s is given twice", twice[0])
 	}
 	for key := range maps.Keys(doc) {
 		if key != "rules" {

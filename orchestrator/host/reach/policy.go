@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
@@ -15,6 +16,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/network"
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
+	"github.com/spritekit/lattice/spritekit/exact"
 )
 
 // Policies answers the calls about the policies of network, privileges and resources.
@@ -158,7 +160,8 @@ func (a *Policies) keepPolicy(w http.ResponseWriter, r *http.Request, kept any, 
 	return nil
 }
 
-// readStrict decodes a body that must hold one JSON object without members that v does not have.
+// readStrict decodes a body that must hold one JSON object without members that v does not have under exactly their names, and without
+// a member that is given twice.
 func readStrict(w http.ResponseWriter, r *http.Request, v any) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBody))
 	if err != nil {
@@ -171,6 +174,12 @@ func readStrict(w http.ResponseWriter, r *http.Request, v any) error {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return wire.BadRequest("something follows the policy")
+	}
+	if twice := exact.Duplicates(data); len(twice) > 0 {
+		return wire.BadRequest("read the policy: " + twice[0] + " is given twice")
+	}
+	if at := exact.Unknown(data, reflect.TypeOf(v)); at != "" {
+		return wire.BadRequest("read the policy: unknown field " + at)
 	}
 	return nil
 }

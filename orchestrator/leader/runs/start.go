@@ -28,6 +28,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/exact"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -74,7 +75,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 	if err != nil || !ok {
 		return api.RunView{}, fault.BadInput("bad_input", "the input of a flow is one JSON object")
 	}
-	if twice := ir.Duplicates(r.Input); len(twice) > 0 {
+	if twice := exact.Duplicates(r.Input); len(twice) > 0 {
 		return api.RunView{}, fault.BadInput("key_duplicate", "the input has members that stand twice in their object: %s", strings.Join(twice, ", ")).WithHint("keep one of the two")
 	}
 	if err := checkAdmission(flow, input, o); err != nil {
