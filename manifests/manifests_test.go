@@ -120,6 +120,16 @@ func TestParseSkill(t *testing.T) {
 				Inputs: []Field{{Name: "n", Type: "array<array<integer>>", Default: json.RawMessage(`[[1]]`)}},
 			},
 		},
+		"given twice": {
+			file: `{"name":"a.b","permissions":[],"permissions":["exec"],"inputs":[{"name":"m","type":"string","type":"any"}],
+				"variants":{"input":"m","default":"x","cases":{"x":{"side_effect":"read","side_\u0065ffect":"world"},"x":{}}}}`,
+			problems: []Problem{
+				{"/permissions", "is given twice"},
+				{"/inputs/0/type", "is given twice"},
+				{"/variants/input", `"m" is no input of type string`},
+				{"/variants/cases/x", "is given twice"},
+			},
+		},
 		"too long a timeout": {file: `{"name":"a.b","timeout_s":31622401}`, problems: []Problem{{"/timeout_s", "is more than 31622400"}}},
 		"not an object":      {file: `[]`, problems: []Problem{{"", "is not a JSON object"}}},
 		"null":               {file: `null`, problems: []Problem{{"", "is not a JSON object"}}},

@@ -28,7 +28,7 @@ func (e *InvalidError) Error() string {
 }
 
 // ParseSkill reads the skill.json of anybody. Members that it does not know are tolerated, so that a newer manifest
-// works with an older reader; known members of a wrong type or value are refused, all at once, as an *InvalidError.
+// works with an older reader; known members of a wrong type or value, and those given twice, are refused, all at once, as an *InvalidError.
 // Member names count exactly as written. An absent side_effect becomes world.
 func ParseSkill(data []byte) (Skill, error) {
 	var p parser
@@ -50,11 +50,14 @@ func (p *parser) addProblem(pointer, format string, args ...any) {
 }
 
 // parseObject splits raw, which is valid JSON, into the members of an object; encoding/json alone would match member names in
-// any case.
+// any case, and take the last of two equal ones.
 func (p *parser) parseObject(raw []byte, pointer string) map[string]json.RawMessage {
-	m := splitObject(raw)
+	m, twice := splitObject(raw)
 	if m == nil {
 		p.addProblem(pointer, "is not a JSON object")
+	}
+	for _, name := range twice {
+		p.addProblem(pointer+"/"+escapeToken(name), "is given twice")
 	}
 	return m
 }
@@ -90,7 +93,8 @@ func (p *parser) parseSkill(data []byte) (s Skill) {
 	}
 	p.decodeMember(m, "description", "", "a string", &s.Description)
 	p.decodeMember(m, "version", "", "a string", &s.Version)
-	p.decodeMember(splitObject(m["variants"]), "input", "/variants", "a string", &p.chooser)
+	variants, _ := splitObject(m["variants"])
+	p.decodeMember(variants, "input", "/variants", "a string", &p.chooser)
 	s.Inputs = p.parseFields(m, "inputs", true)
 	s.Outputs = p.parseFields(m, "outputs", false)
 	s.InputSchema = p.parseSchema(m, "input_schema")
@@ -233,7 +237,9 @@ func (p *parser) parseVariants(m map[string]json.RawMessage, inputs []Field) *Va
 		p.addProblem("/variants/input", "%q is no input of type string", v.Input)
 	}
 	var cases map[string]json.RawMessage
-	p.decodeMember(vm, "cases", "/variants", "an object", &cases)
+	if raw, ok := vm["cases"]; ok && !isNull(raw) {
+		cases = p.parseObject(raw, "/variants/cases")
+	}
 	names := slices.Sorted(maps.Keys(cases))
 	for _, name := range names {
 		pointer := "/variants/cases/" + escapeToken(name)

@@ -11,13 +11,13 @@ import (
 // takes a tenth of the time that encoding/json takes to decode it level by level, and none of its memory.
 
 // splitObject splits a valid JSON value into the members of an object, whose values point into raw; of two with one name the
-// last counts. It returns nil when raw is no object.
-func splitObject(raw []byte) map[string]json.RawMessage {
+// last counts, and twice has the name. It returns nil when raw is no object.
+func splitObject(raw []byte) (m map[string]json.RawMessage, twice []string) {
 	rest := skipSpace(raw)
 	if len(rest) == 0 || rest[0] != '{' {
-		return nil
+		return nil, nil
 	}
-	m := map[string]json.RawMessage{}
+	m = map[string]json.RawMessage{}
 	for rest = skipSpace(rest[1:]); rest[0] != '}'; rest = skipSpace(rest) {
 		if rest[0] == ',' {
 			rest = skipSpace(rest[1:])
@@ -27,9 +27,12 @@ func splitObject(raw []byte) map[string]json.RawMessage {
 		decodeValue(rest[:n], &name) // a string, as the document is valid
 		rest = skipSpace(skipSpace(rest[n:])[1:])
 		n = valueLen(rest)
+		if m[name] != nil {
+			twice = append(twice, name)
+		}
 		m[name], rest = rest[:n:n], rest[n:]
 	}
-	return m
+	return m, twice
 }
 
 // splitArray splits a valid JSON value into those of an array; ok is false when it is none.
