@@ -130,6 +130,12 @@ func TestParseSkill(t *testing.T) {
 				{"/variants/cases/x", "is given twice"},
 			},
 		},
+		"null is not a string": {
+			file: `{"name":"a.b","exec":["x",null],"permissions":[null],"optional_permissions":["net",null]}`,
+			problems: []Problem{
+				{"/permissions", "is not an array of strings"}, {"/optional_permissions", "is not an array of strings"}, {"/exec", "is not an array of strings"},
+			},
+		},
 		"too long a timeout": {file: `{"name":"a.b","timeout_s":31622401}`, problems: []Problem{{"/timeout_s", "is more than 31622400"}}},
 		"not an object":      {file: `[]`, problems: []Problem{{"", "is not a JSON object"}}},
 		"null":               {file: `null`, problems: []Problem{{"", "is not a JSON object"}}},

@@ -51,7 +51,8 @@ func splitArray(raw []byte) (list []json.RawMessage, ok bool) {
 	return list, true
 }
 
-// decodeValue is json.Unmarshal of a valid value, with a fast path for the types of manifests. null leaves v unchanged.
+// decodeValue is json.Unmarshal of a valid value, with a fast path for the types of manifests. null leaves v unchanged, except in a list
+// of strings, where it is not a string.
 func decodeValue(raw json.RawMessage, v any) bool {
 	switch v := v.(type) {
 	case *bool:
@@ -69,6 +70,19 @@ func decodeValue(raw json.RawMessage, v any) bool {
 			*v = list
 			return true
 		}
+	case *[]string:
+		list, ok := splitArray(raw)
+		if !ok {
+			break
+		}
+		texts := make([]string, len(list))
+		for i, raw := range list {
+			if raw[0] != '"' || !decodeValue(raw, &texts[i]) {
+				return false
+			}
+		}
+		*v = texts
+		return true
 	}
 	return json.Unmarshal(raw, v) == nil
 }
