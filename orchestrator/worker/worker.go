@@ -56,7 +56,7 @@ var agentState = map[string][]string{
 
 // WritablePaths returns the paths that the command of the worker can change in a worktree.
 func (d Definition) WritablePaths(worktree, home string) (paths []string) {
-	for _, name := range slices.Concat(agentState[d.Execution.Engine], d.Execution.Writable) {
+	for _, name := range d.listWritable() {
 		switch below, inHome := strings.CutPrefix(name, "~/"); {
 		case name == ".":
 			paths = append(paths, worktree)
@@ -69,15 +69,21 @@ func (d Definition) WritablePaths(worktree, home string) (paths []string) {
 	return paths
 }
 
+// listWritable returns the paths that the command can change, as a definition names them.
+func (d Definition) listWritable() []string {
+	return slices.Concat(agentState[d.Execution.Engine], d.Execution.Writable)
+}
+
 // IsLocal reports whether the command of the worker runs on this machine, without a sprite.
 func (d Definition) IsLocal() bool { return d.Execution.Place == PlaceWorktree }
 
-// TrustDigest returns the digest by which a person trusts the command of a worker that runs on this machine, "" for other workers.
+// TrustDigest returns the digest by which a person trusts the command of a worker that runs on this machine, "" for other workers. It
+// covers all that the command can change, also the state of its engine.
 func (d Definition) TrustDigest() string {
 	if !d.IsLocal() {
 		return ""
 	}
-	words := append([]string{"worker", d.Worker.Name, d.Execution.Command, d.Execution.PromptFile}, d.Execution.Writable...)
+	words := append([]string{"worker", d.Worker.Name, d.Execution.Command, d.Execution.PromptFile}, d.listWritable()...)
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return hex.EncodeToString(sum[:])
 }

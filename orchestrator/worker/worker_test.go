@@ -211,3 +211,34 @@ func TestDue(t *testing.T) {
 		}
 	}
 }
+
+// TestTrustDigest changes a worker that a person trusts. A change of what runs, or of what that can change, must be trusted again.
+func TestTrustDigest(t *testing.T) {
+	t.Parallel()
+	trusted := Definition{
+		Worker:    Identity{Name: "A"},
+		Execution: Execution{Place: PlaceWorktree, Engine: "script", Command: "claude -p", PromptFile: "a.md", Writable: []string{"~/.cache/a"}, Worktree: true, TimeoutMinutes: 5},
+	}
+	for name, c := range map[string]struct {
+		change func(d *Definition)
+		again  bool
+	}{
+		"nothing":      {func(*Definition) {}, false},
+		"the engine":   {func(d *Definition) { d.Execution.Engine = "claude" }, true},
+		"the command":  {func(d *Definition) { d.Execution.Command = "claude -p --yes" }, true},
+		"the prompt":   {func(d *Definition) { d.Execution.PromptFile = "b.md" }, true},
+		"a path":       {func(d *Definition) { d.Execution.Writable = []string{"~/.cache/a", "."} }, true},
+		"the name":     {func(d *Definition) { d.Worker.Name = "B" }, true},
+		"the trigger":  {func(d *Definition) { d.Trigger.OnStatus = "review" }, false},
+		"the timeout":  {func(d *Definition) { d.Execution.TimeoutMinutes = 6 }, false},
+		"the report":   {func(d *Definition) { d.Output.ReportDir = "reports" }, false},
+		"a sprite":     {func(d *Definition) { d.Execution.Place = PlaceSprite }, true},
+		"another case": {func(d *Definition) { d.Worker.Name = "a" }, true},
+	} {
+		changed := trusted
+		c.change(&changed)
+		if again := changed.TrustDigest() != trusted.TrustDigest(); again != c.again {
+			t.Errorf("after a change of %s the worker must be trusted again: %v, want %v", name, again, c.again)
+		}
+	}
+}
