@@ -125,8 +125,10 @@ func findBidi(p []byte) string {
 	return fmt.Sprintf("U+%04X", r)
 }
 
+// markupPattern matches elements that run or load something, and attributes with code. A name of an element ends at a space, a slash or a
+// bracket; values in quotes can hold brackets.
 var markupPattern = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)<(script|iframe|object|embed)[\s/>]|<[a-z][a-z0-9]*[\s/](?:[^<>]*?[\s/"'])?(on[a-z]+)\s*=`)
+	return regexp.MustCompile(`(?i)<(script|iframe|object|embed)[\s/>]|<[a-z][^\s/>]*[\s/](?:(?:[^>]|"[^"]*"|'[^']*')*?[\s/"'])?(on[a-z]+)\s*=`)
 })
 
 func findMarkup(p []byte) string {
