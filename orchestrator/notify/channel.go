@@ -12,8 +12,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -92,10 +94,16 @@ func signBody(key []byte, id, at string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
+// mention matches the words that mention all members of a channel in Mattermost and Discord, and the beginning of Discord's mentions of roles and users.
+var mention = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)@(channel|here|all|everyone|[&!0-9])`) })
+
 // slackMessage returns a message of Slack's incoming webhooks. Escaping & < > keeps text of a sprite from linking or from
-// mentioning a channel.
+// mentioning a channel; compatible services need a zero-width space in a mention for that.
 func slackMessage(n Note) map[string]any {
-	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
+	escape := func(s string) string {
+		s = mention().ReplaceAllString(s, "@\u200b$1")
+		return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
+	}
 	mark := map[string]string{protocol.LevelInfo: "ℹ️", protocol.LevelWarning: "⚠️", protocol.LevelError: "🛑"}[n.Level]
 	text := mark + " *" + escape(n.Title) + "*"
 	if n.Body != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // received is one request that a channel got.
@@ -84,6 +85,23 @@ func TestDeliver(t *testing.T) {
 			if in.header.Get("Webhook-Signature") != want || in.header.Get("Webhook-Id") != "n1" {
 				t.Errorf("webhook: headers %v, want signature %s", in.header, want)
 			}
+		}
+	}
+}
+
+// Text of a sprite mentions no channel in Slack, Mattermost or Discord.
+func TestMentions(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"<!channel>":           "&lt;!channel&gt;",
+		"@channel @Here, @ALL": "@\u200bchannel @\u200bHere, @\u200bALL",
+		"@everyone.":           "@\u200beveryone.",
+		"<@&123> <@1> <@!1>":   "&lt;@\u200b&amp;123&gt; &lt;@\u200b1&gt; &lt;@\u200b!1&gt;",
+		"me@example.org @ 5":   "me@example.org @ 5",
+	} {
+		got := slackMessage(Note{Level: protocol.LevelInfo, Title: text, Body: text})["text"]
+		if want := "ℹ️ *" + want + "*\n" + want; got != want {
+			t.Errorf("slackMessage(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
