@@ -113,7 +113,7 @@ func TestNoProgramOfARepositoryIsRun(t *testing.T) {
 			{"log", "", "showSignature=true"}, {"push", "", "gpgSign=true"}, {"uploadpack", "", "packObjectsHook"}, {"pager", "", "log"}, {"pager", "", "diff"}, {"pager", "", "status"},
 			{"submodule", "sub", "update=!"}, {"trailer", "x", "command"}, {"trailer", "x", "cmd"}, {"interactive", "", "diffFilter"}, {"difftool", "x", "cmd"}, {"browser", "x", "cmd"},
 			{"init", "", "templateDir=" + x.outside}, {"core", "", "worktree=" + x.outside}, {"core", "", "attributesFile=" + x.outside + "/secret"}, {"core", "", "excludesFile=" + x.outside + "/secret"},
-			{"diff", "", "orderFile=" + x.outside + "/secret"}, {"protocol", "ext", "allow=always"}, {"protocol", "", "allow=always"}, {"hook", "x", "command"}, {"hook", "x", "event=pre-commit"},
+			{"diff", "", "orderFile=" + x.outside + "/secret"}, {"protocol", "ext", "allow=always"}, {"protocol", "", "allow=always"}, {"hook", "x", "event=pre-commit"},
 			{"merge", "", "tool"}, {"mergetool", "x", "cmd"}, {"gc", "", "auto=1"}, {"maintenance", "", "auto=true"}, {"core", "", "fsmonitorHookVersion=1"}, {"submodule", "", "recurse=true"},
 			{"stash", "", "showPatch=true"}, {"ssh", "", "variant"}, {"format", "", "pretty=%(trailers)"}, {"receive", "", "procReceiveRefs=refs"},
 		} {

@@ -12,6 +12,7 @@ func Executable() []string {
 		"filter.*.clean", "filter.*.smudge", "filter.*.process", "diff.*.command", "diff.*.textconv", "diff.external",
 		"merge.*.driver", "include.path", "includeif.*.path", "core.gitproxy", "core.alternaterefscommand",
 		"remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs",
+		"hook.*.command", // runs although core.hooksPath names no folder
 	}
 }
 

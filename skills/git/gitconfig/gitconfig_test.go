@@ -184,6 +184,7 @@ func TestDangerousKeysAreFound(t *testing.T) {
 		"filter.x.clean": true, "filter.x.y.smudge": true, "filter.clean": false, "filter.x.required": false, "diff.external": true, "diff.x.textconv": true,
 		"diff.algorithm": false, "include.path": true, "includeif.gitdir:/.path": true, "remote.origin.uploadpack": true, "remote.origin.url": false,
 		"merge.x.driver": true, "core.gitproxy": true, "core.bare": false,
+		"hook.lint.command": true, "hook.a.b.command": true, "hook..command": true, "hook.lint.event": false,
 		"filter..clean": true, "diff..command": true, "includeif..path": true, "remote..uploadpack": true, "filter..required": false,
 	} {
 		if got := len(Config{{Key: key}}.Dangerous(Executable())) > 0; got != want {
