@@ -127,7 +127,7 @@ type Path struct {
 	// Name is shown when the rule decides.
 	Name string `toml:"name" json:"name"`
 	// Match are patterns, without regard to case: *.pem matches in every folder, /docs/*.md from the root, migrations/ a folder
-	// anywhere, /.github/ one at the root; ** stands for any number of folders.
+	// anywhere, /.github/ one at the root, / all files; ** stands for any number of folders.
 	Match []string `toml:"match" json:"match"`
 	// Decision is allow, warn, ask or deny.
 	Decision PathDecision `toml:"decision" json:"decision"`

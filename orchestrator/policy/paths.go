@@ -80,6 +80,9 @@ func matchesPath(pattern, name string) bool {
 	pattern, name = strings.ToLower(pattern), strings.ToLower(name)
 	rooted := strings.HasPrefix(pattern, "/")
 	pattern = strings.TrimPrefix(pattern, "/")
+	if pattern == "" { // the root itself: all files
+		return true
+	}
 	below := strings.HasSuffix(pattern, "/")
 	want, have := strings.Split(strings.TrimSuffix(pattern, "/"), "/"), strings.Split(name, "/")
 	if !rooted {

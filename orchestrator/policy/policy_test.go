@@ -161,7 +161,7 @@ func TestMatchesPath(t *testing.T) {
 		{"*.pem", "x/y/a.pem", true}, {"/*.pem", "x/a.pem", false}, {"a/b", "x/a/b", true}, {"a/b", "x/a/b/c", false}, {"/a/b", "x/a/b", false},
 		{"a/", "a", false}, {"a/", "x/a", false}, {"a/", "x/a/b/c", true}, {"/a/", "a/b", true}, {"/a/", "x/a/b", false},
 		{"/a/**", "a", true}, {"/a/**", "a/b/c", true}, {"/a/**/c", "a/c", true}, {"/a/**/c", "a/b/b/c", true}, {"/a/**/c", "a/b/c/d", false}, {"/a/**/c/", "a/b/c/d", true},
-		{"**", "a/b", true}, {"**/", "a", true}, {"/**/b/**/d", "a/b/c/b/d", true}, {"/**/a/b", "a/a/b", true}, {"/*/**/b", "b", false},
+		{"/", "a", true}, {"/", "a/b", true}, {"**", "a/b", true}, {"**/", "a", true}, {"/**/b/**/d", "a/b/c/b/d", true}, {"/**/a/b", "a/a/b", true}, {"/*/**/b", "b", false},
 		{strings.Repeat("**/a/", 25) + "b", deep + "a", false}, {strings.Repeat("**/", 25) + "b/", deep + "b", false}, {strings.Repeat("**/a/", 25) + "b", deep + "b", true},
 	} {
 		if got := matchesPath(c.pattern, c.path); got != c.want {
