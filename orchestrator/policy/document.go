@@ -216,9 +216,7 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 	}
 	c.checkRules("", l.Actions, l.Intents, l.Paths)
 	c.checkBudgets("", l.Budgets)
-	if l.Rate.Intents < 0 {
-		c.addProblem(RateName, "%d is not a limit", l.Rate.Intents)
-	}
+	c.checkLimit(RateName, l.Rate.Intents)
 	for i, p := range l.Bots.Names {
 		l.Bots.Names[i] = strings.ToLower(p)
 	}
@@ -283,9 +281,7 @@ func (c *checker) checkRules(at string, actions map[string]Action, intents map[s
 		a, key := actions[name], at+"actions."+name
 		c.checkApproval(key, a.Class, a.Decision, a.Approve)
 		c.checkNames(key, name, a)
-		if a.Max < 0 {
-			c.addProblem(key+".max", "%d is not a limit", a.Max)
-		}
+		c.checkLimit(key+".max", a.Max)
 		if a.Notes && name != protocol.ActionPushBranch && name != protocol.ActionOpenPR {
 			c.addProblem(key+".notes", "%s pushes no commit", name)
 		}
@@ -313,6 +309,13 @@ func (c *checker) checkApproval(key string, class Class, d lattice.Verdict, a Ap
 	c.oneOf(key+".decision", string(d), Decisions(), true)
 	if a.People < 0 || a.People > 10 {
 		c.addProblem(key+".approve.people", "the number of people is from 1 to 10")
+	}
+}
+
+// checkLimit reports a limit that is written and not more than 0.
+func (c *checker) checkLimit(key string, limit int) {
+	if limit < 0 || limit == 0 && c.lines[key] > 0 {
+		c.addProblem(key, "%d is not a limit; leave it out to set no limit", limit)
 	}
 }
 

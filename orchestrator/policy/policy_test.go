@@ -230,6 +230,14 @@ decision = "ask"
 	if !slices.Equal(got, want) {
 		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	for _, limit := range []string{"[actions.PUSH_BRANCH]\nmax = 0", "[actions.PUSH_BRANCH]\nmax = -1", "actions.PUSH_BRANCH = {max = 0}", "[rate]\nintents_per_hour = 0"} {
+		if _, findings := Parse("p", []byte(limit)); len(findings) != 1 || !strings.Contains(findings[0].Text(), "is not a limit") {
+			t.Errorf("%q: findings %v, want one about the limit", limit, findings)
+		}
+	}
+	if _, findings := Parse("p", []byte("[profiles.x]\nrepositories = ['a/*']\n[profiles.x.actions.PUSH_BRANCH]\nmax = 0")); len(findings) != 1 || findings[0].Line != 4 {
+		t.Errorf("a limit of a profile: findings %v, want one about line 4", findings)
+	}
 	if _, findings := Parse("p", []byte("x = [")); len(findings) != 1 || findings[0].Line != 1 {
 		t.Errorf("findings about bad TOML: %v", findings)
 	}
