@@ -23,6 +23,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/secret"
 )
 
+// maxText is the size in bytes of the largest secret with its line end.
+const maxText = secret.MaxSize + 2
+
 // Env reads the secret from a variable.
 func Env(s *secret.Source, name string, getenv func(string) string) {
 	s.From = "$" + name
@@ -80,10 +83,13 @@ func Age(s *secret.Source, path, identities string) {
 			return "", fmt.Errorf("no identity in %s opens %s", identities, path)
 		}
 		if err == nil {
-			text, err = io.ReadAll(io.LimitReader(plain, secret.MaxSize+2))
+			text, err = io.ReadAll(io.LimitReader(plain, maxText+1))
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return "", fmt.Errorf("decrypt %s: %w", path, err)
+		case len(text) > maxText: // the rest may follow a line end that Clean would remove
+			return "", fmt.Errorf("%s holds more than %d bytes", path, secret.MaxSize)
 		}
 		return secret.Clean(string(text))
 	}
@@ -148,7 +154,7 @@ type boundedBuffer struct {
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > secret.MaxSize+2 {
+	if b.Len()+len(p) > maxText {
 		b.full = true
 		b.cancel()
 		return len(p), nil

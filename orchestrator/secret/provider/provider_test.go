@@ -84,7 +84,7 @@ func TestAge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encrypt := func(armored bool) string {
+	encrypt := func(armored bool, text string) string {
 		var out bytes.Buffer
 		var to io.Writer = &out
 		var a io.WriteCloser
@@ -96,7 +96,7 @@ func TestAge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(w, value+"\n"); err != nil {
+		if _, err := io.WriteString(w, text); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Close(); err != nil {
@@ -111,7 +111,7 @@ func TestAge(t *testing.T) {
 	}
 	id := write(t, "id", "# mine\n"+right.String()+"\n", 0o600)
 	for _, armored := range []bool{false, true} {
-		text := encrypt(armored)
+		text := encrypt(armored, value+"\n")
 		for content, want := range map[string]string{text: value, text[:len(text)/2]: "error: decrypt", value: "error: decrypt"} {
 			var s secret.Source
 			Age(&s, write(t, "secret.age", content, 0o644), id)
@@ -125,6 +125,12 @@ func TestAge(t *testing.T) {
 		expect(t, s, "error: open to others")
 		Age(&s, file, write(t, "id", value, 0o600))
 		expect(t, s, "error: holds no identities")
+	}
+	most := strings.Repeat("x", secret.MaxSize)
+	for text, want := range map[string]string{most + "\r\n": most, most + "x": "error: more than", most + "\r\nmore": "error: more than", most + "\n\nmore": "error: more than"} {
+		var s secret.Source
+		Age(&s, write(t, "secret.age", encrypt(false, text), 0o644), id)
+		expect(t, s, want)
 	}
 }
 
