@@ -22,6 +22,9 @@ type Transfer struct {
 	Objects int64 // that the remote has announced
 }
 
+// receiving is the phase in which the objects of the remote arrive.
+const receiving = "receiving"
+
 // NewTransfer returns a Transfer. The caller must call Finish.
 func NewTransfer(ctx context.Context, limits engine.Limits, follow engine.Follow) *Transfer {
 	t := &Transfer{limits: limits, follow: follow}
@@ -35,7 +38,7 @@ func (t *Transfer) Line(line string) {
 	if !ok {
 		return
 	}
-	if p.Phase == "receiving" {
+	if p.Phase == receiving {
 		t.Objects = max(t.Objects, p.Total)
 		switch {
 		case t.limits.MaxObjects > 0 && p.Total > t.limits.MaxObjects:
@@ -58,9 +61,10 @@ func (t *Transfer) Finish(gitErr error) error {
 	return gitErr
 }
 
-// parseProgress reads a line of progress; ok is false for any other line.
+// parseProgress reads a line of progress; ok is false for any other line. The remote tells about its own phases; how many objects are
+// received only git itself can say.
 func parseProgress(line string) (engine.Progress, bool) {
-	line = strings.TrimPrefix(line, "remote: ")
+	line, fromRemote := strings.CutPrefix(line, "remote: ")
 	title, rest, ok := strings.Cut(line, ":")
 	percent, rest, hasPercent := strings.Cut(rest, "%")
 	if !ok || !hasPercent {
@@ -80,6 +84,9 @@ func parseProgress(line string) (engine.Progress, bool) {
 		p.Phase = "checkout"
 	default:
 		p.Phase = verb // counting, compressing, receiving, resolving, writing
+	}
+	if fromRemote && p.Phase == receiving {
+		return engine.Progress{}, false
 	}
 	if _, after, ok := strings.Cut(rest, "), "); ok {
 		p.Bytes = parseBytes(after)
