@@ -20,6 +20,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -207,13 +208,23 @@ func (c *Client) sendOnce(ctx context.Context, method, address string, body []by
 		next = nextPage(res.Header)
 		c.cache.keepAnswer(r, res, answer, next)
 	}
-	if out == nil || len(answer) == 0 {
+	if out == nil {
 		return next, nil
 	}
-	if err := json.Unmarshal(answer, out); err != nil {
-		return "", fmt.Errorf("the code host answered in another form than expected: %w", err)
+	return next, decodeAnswer(answer, out)
+}
+
+// decodeAnswer decodes an answer into the value that out points to. It refuses one without content, such as a proxy gives, and null in
+// the place of an object: that would be one without members. A list of nothing can be null.
+func decodeAnswer(answer []byte, out any) error {
+	answer = bytes.TrimSpace(answer)
+	if isList := reflect.TypeOf(out).Elem().Kind() == reflect.Slice; len(answer) == 0 || string(answer) == "null" && !isList {
+		return errors.New("the code host answered without content")
 	}
-	return next, nil
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("the code host answered in another form than expected: %w", err)
+	}
+	return nil
 }
 
 // nextPage returns the address with rel="next" in the Link headers, "" if there is none.

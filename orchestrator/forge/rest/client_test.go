@@ -1,8 +1,12 @@
 package rest
 
 import (
+	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 // TestNextPage checks that the next page is found in one Link header and in several, such as one that a proxy adds.
@@ -23,5 +27,42 @@ func TestNextPage(t *testing.T) {
 		if got := nextPage(http.Header{"Link": tt.links}); got != tt.want {
 			t.Errorf("%s: nextPage = %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+// TestAnswers has answers with the status 200 in the place of an object and of a list.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	type object struct {
+		ID int `json:"id"`
+	}
+	for answer, want := range map[string]struct{ object, list, none bool }{ // whether it is one
+		`{"id":1}`:   {object: true, none: true},
+		`[{"id":1}]`: {list: true, none: true},
+		`null`:       {list: true, none: true},
+		"":           {none: true},
+		" \n":        {none: true},
+		"<html>":     {none: true},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		c := New(Options{
+			Base: server.URL, Scheme: "token", Now: time.Now, Token: func(context.Context) (string, error) { return "t", nil },
+			Sleep: func(context.Context, time.Duration) error { return nil },
+		})
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			var one object
+			if err := c.Do(t.Context(), method, "/one", nil, &one); (err == nil) != want.object {
+				t.Errorf("%s: an object of %q: %+v, %v", method, answer, one, err)
+			}
+			if err := c.Do(t.Context(), method, "/none", nil, nil); (err == nil) != want.none {
+				t.Errorf("%s: without a result, %q: %v", method, answer, err)
+			}
+		}
+		var all []object
+		err := List(t.Context(), c, "/all", nil, func(o object) { all = append(all, o) })
+		if (err == nil) != want.list {
+			t.Errorf("a list of %q: %+v, %v", answer, all, err)
+		}
+		server.Close()
 	}
 }
