@@ -3,6 +3,7 @@ package ir_test
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -178,6 +179,49 @@ func TestCondWorkIsBounded(t *testing.T) {
 	_, f := c.True(expr.Scope{Vars: map[string]any{"list": make([]any, 1000)}})
 	if f == nil || f.Kind != expr.FailLimit {
 		t.Errorf("True = %v, want limit_exceeded", f)
+	}
+}
+
+// What a condition visits is work, too, also where its operands are small.
+func TestCondVisitsAreWork(t *testing.T) {
+	t.Parallel()
+	list := make([]any, 1000)
+	for i := range list {
+		list[i] = map[string]any{"a": json.Number("1")}
+	}
+	copied := make([]any, len(list))
+	copy(copied, list)
+	scope := expr.Scope{Vars: map[string]any{
+		"list": list, "deep": map[string]any{"x": list}, "same": map[string]any{"x": copied}, "one": []any{map[string]any{"x": copied}}, "text": strings.Repeat("x", 1000),
+	}}
+	for where, bounded := range map[string]bool{
+		`{"op":"eq","left":"$item.a","right":1}`:                                                           false,
+		`{"op":"eq","left":{"len":"$vars.list"},"right":1}`:                                                false,
+		`{"op":"exists","ref":"$vars.list"}`:                                                               false,
+		`{"op":"exists","ref":"$vars.list[*].a"}`:                                                          true,
+		`{"op":"type_is","ref":"$vars.list[*].a","type":"array"}`:                                          true,
+		`{"op":"eq","left":"$vars.deep","right":"$vars.same"}`:                                             true,
+		`{"op":"ne","left":"$vars.deep","right":"$vars.same"}`:                                             true,
+		`{"op":"in","left":"$vars.deep","right":"$vars.one"}`:                                              true,
+		`{"op":"contains","left":"$vars.one","right":"$vars.deep"}`:                                        true,
+		`{"op":"eq","left":{"len":"$vars.list[*].a"},"right":1}`:                                           true,
+		`{"op":"eq","left":{"len":{"json":"$vars.deep"}},"right":1}`:                                       true,
+		`{"op":"eq","left":{"len":{"concat":["$vars.list","$vars.list"]}},"right":1}`:                      true,
+		`{"op":"eq","left":{"len":{"ref":"$vars.list","pick":["a"]}},"right":1}`:                           true,
+		`{"op":"eq","left":{"len":{"ref":"$vars.deep","truncate_chars":3}},"right":1}`:                     true,
+		`{"op":"eq","left":{"len":{"ref":"$vars.deep","max_bytes":100000}},"right":1}`:                     true,
+		`{"op":"eq","left":{"len":"$vars.text"},"right":1}`:                                                true,
+		`{"op":"eq","left":{"len":{"concat":["$vars.text",{"ref":"$vars.none","default":""}]}},"right":1}`: true,
+	} {
+		var c expr.Cond
+		if err := json.Unmarshal([]byte(`{"op":"any","items":"$vars.list","where":{"op":"and","args":[`+where+`,{"op":"never"}]}}`), &c); err != nil {
+			t.Errorf("read %s: %v", where, err)
+			continue
+		}
+		work := expr.CondEval{Work: 5000} // for 1000 elements
+		if _, f := work.Eval(c.Root, scope); (f != nil && f.Kind == expr.FailLimit) != bounded || f != nil && !bounded {
+			t.Errorf("%s: %v, want the limit: %v", where, f, bounded)
+		}
 	}
 }
 

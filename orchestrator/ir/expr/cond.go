@@ -36,7 +36,8 @@ type Cond struct {
 	Root *CondNode
 }
 
-// Bounds of one condition. The work bound makes nested any and all finish: it counts evaluated nodes and elements.
+// Bounds of one condition. The work bound makes nested any and all finish: it counts evaluated nodes and elements, and as one step 256
+// elements that a [*] or a comparison visits.
 const (
 	maxCondDepth   = 16
 	maxCondNodes   = 256

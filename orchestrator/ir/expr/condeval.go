@@ -17,7 +17,14 @@ func (c *Cond) True(s Scope) (bool, *Failure) {
 	return e.Eval(c.Root, s)
 }
 
-type CondEval struct{ Work int }
+// CondEval evaluates conditions that share a work limit.
+type CondEval struct {
+	Work    int
+	visited int // not charged yet
+}
+
+// visitsPerStep is how many elements or bytes may be visited in one step.
+const visitsPerStep = 256
 
 func (e *CondEval) spendWork(n int) *Failure {
 	if e.Work -= n; e.Work < 0 {
@@ -27,9 +34,11 @@ func (e *CondEval) spendWork(n int) *Failure {
 }
 
 func (e *CondEval) Eval(n *CondNode, s Scope) (bool, *Failure) {
-	if f := e.spendWork(1); f != nil {
+	if f := e.spendWork(1 + e.visited/visitsPerStep); f != nil {
 		return false, f
 	}
+	e.visited %= visitsPerStep
+	s.visited = &e.visited
 	switch n.Op {
 	case "always", "otherwise":
 		return true, nil
@@ -67,7 +76,7 @@ func (e *CondEval) Eval(n *CondNode, s Scope) (bool, *Failure) {
 	if f != nil {
 		return false, f
 	}
-	return evalComparison(n.Op, left, right)
+	return evalComparison(n.Op, left, right, s)
 }
 
 // evalOperand evaluates a value expression and charges the size of its value to the work limit.
@@ -83,15 +92,15 @@ func (e *CondEval) evalOperand(expression any, s Scope) (any, *Failure) {
 	return v, e.spendWork(n)
 }
 
-func evalComparison(op string, left, right any) (bool, *Failure) {
+func evalComparison(op string, left, right any, s Scope) (bool, *Failure) {
 	switch op {
 	case "eq", "ne":
-		return EqualValues(left, right) == (op == "eq"), nil
+		return equalIn(s, left, right) == (op == "eq"), nil
 	case "lt", "le", "gt", "ge":
 		c, f := compareValues(left, right)
 		return f == nil && satisfiesOrder(op, c), f
 	case "in":
-		return containsElement(op, right, left)
+		return containsElement(op, right, left, s)
 	case "contains":
 		if text, ok := left.(string); ok {
 			part, ok := right.(string)
@@ -100,7 +109,7 @@ func evalComparison(op string, left, right any) (bool, *Failure) {
 			}
 			return strings.Contains(text, part), nil
 		}
-		return containsElement(op, left, right)
+		return containsElement(op, left, right, s)
 	case "starts_with", "ends_with":
 		text, okText := left.(string)
 		part, okPart := right.(string)
@@ -140,12 +149,12 @@ func satisfiesOrder(op string, c int) bool {
 	return c >= 0
 }
 
-func containsElement(op string, list, v any) (bool, *Failure) {
+func containsElement(op string, list, v any, s Scope) (bool, *Failure) {
 	items, ok := list.([]any)
 	if !ok {
 		return false, Failf(FailStateType, "%s needs an array but found %s", op, TypeName(list))
 	}
-	return slices.ContainsFunc(items, func(item any) bool { return EqualValues(item, v) }), nil
+	return slices.ContainsFunc(items, func(item any) bool { return equalIn(s, item, v) }), nil
 }
 
 // evalQuantifier is any and all; of nothing, any is false and all is true.

@@ -79,7 +79,11 @@ func signOf(n int) int {
 }
 
 // EqualValues is deep structural equality; numbers are equal by value.
-func EqualValues(a, b any) bool {
+func EqualValues(a, b any) bool { return equalIn(Scope{}, a, b) }
+
+// equalIn is EqualValues that counts its visits.
+func equalIn(s Scope, a, b any) bool {
+	s.countVisits(1)
 	switch a := a.(type) {
 	case nil:
 		return b == nil
@@ -103,7 +107,7 @@ func EqualValues(a, b any) bool {
 			return false
 		}
 		for i := range a {
-			if !EqualValues(a[i], b[i]) {
+			if !equalIn(s, a[i], b[i]) {
 				return false
 			}
 		}
@@ -115,7 +119,7 @@ func EqualValues(a, b any) bool {
 		}
 		for k := range a {
 			other, ok := b[k]
-			if !ok || !EqualValues(a[k], other) {
+			if !ok || !equalIn(s, a[k], other) {
 				return false
 			}
 		}

@@ -78,6 +78,7 @@ func EvalValue(v any, s Scope, depth int) (any, *Failure) {
 			if err != nil {
 				return nil, Failf(FailStateType, "json: %v", err)
 			}
+			s.countVisits(len(text))
 			return string(text), nil
 		}
 		out := make(map[string]any, len(v))
@@ -147,6 +148,7 @@ func evalConcat(operand any, s Scope, depth int) (any, *Failure) {
 		switch v := v.(type) {
 		case []any:
 			list = append(list, v...)
+			s.countVisits(len(v))
 			continue
 		case string:
 			text.WriteString(v)
@@ -162,6 +164,7 @@ func evalConcat(operand any, s Scope, depth int) (any, *Failure) {
 			return nil, Failf(FailLimit, "concat makes more than %d bytes", maxText)
 		}
 	}
+	s.countVisits(text.Len())
 	switch {
 	case texts == len(parts):
 		return text.String(), nil
@@ -175,6 +178,9 @@ func evalLen(operand any, s Scope, depth int) (any, *Failure) {
 	v, f := EvalValue(operand, s, depth+1)
 	if f != nil {
 		return nil, f
+	}
+	if text, ok := v.(string); ok {
+		s.countVisits(len(text))
 	}
 	n, ok := lengthOf(v)
 	if !ok {

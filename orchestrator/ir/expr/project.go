@@ -23,6 +23,9 @@ func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
 	if f != nil {
 		return nil, f
 	}
+	if n, ok := lengthOf(got); ok && (v["pick"] != nil || v["omit"] != nil) {
+		s.countVisits(n)
+	}
 	if pick, ok := StringList(v["pick"]); ok {
 		required, _ := v["pick_required"].(bool)
 		if got, f = projectMembers(got, pick, required); f != nil {
@@ -46,10 +49,12 @@ func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
 		}
 	}
 	if n, ok := wholeNumber(v["truncate_chars"]); ok {
-		got = truncateStrings(got, n)
+		got = truncateStrings(got, n, s)
 	}
 	if n, ok := wholeNumber(v["max_bytes"]); ok {
-		if text, err := Marshal(got); err != nil || len(text) > n {
+		text, err := Marshal(got)
+		s.countVisits(len(text))
+		if err != nil || len(text) > n {
 			return nil, Failf(FailLimit, "%v is larger than max_bytes %d", v["ref"], n)
 		}
 	}
@@ -138,20 +143,21 @@ func omitMembers(v any, omit []string) (any, *Failure) {
 }
 
 // truncateStrings cuts every string in v to n Unicode scalar values, the closing "…" included.
-func truncateStrings(v any, n int) any {
+func truncateStrings(v any, n int, s Scope) any {
+	s.countVisits(1)
 	switch v := v.(type) {
 	case string:
 		return text.HeadRunes(v, n)
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = truncateStrings(v[i], n)
+			out[i] = truncateStrings(v[i], n, s)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k := range v {
-			out[k] = truncateStrings(v[k], n)
+			out[k] = truncateStrings(v[k], n, s)
 		}
 		return out
 	}

@@ -16,6 +16,14 @@ type Scope struct {
 	Vars, Tmp, Ctx, In, Out, Err any
 
 	element *element // of the innermost any, all or MAP
+	visited *int     // counts what a condition visits; nil outside of one
+}
+
+// countVisits counts values, or bytes of text, that an expression visits.
+func (s Scope) countVisits(n int) {
+	if s.visited != nil {
+		*s.visited += n
+	}
 }
 
 // WithItem is s inside of a MAP's iteration.
@@ -175,10 +183,10 @@ func (r Ref) resolve(s Scope) (any, *Failure) {
 	if !ok {
 		return nil, Failf(FailRef, "%s: %s has no value here", r, r.Root)
 	}
-	return r.walkSegments(v, 0)
+	return r.walkSegments(v, 0, s)
 }
 
-func (r Ref) walkSegments(v any, from int) (any, *Failure) {
+func (r Ref) walkSegments(v any, from int, s Scope) (any, *Failure) {
 	for i := from; i < len(r.Segs); i++ {
 		seg := r.Segs[i]
 		switch seg.Kind {
@@ -200,7 +208,7 @@ func (r Ref) walkSegments(v any, from int) (any, *Failure) {
 			}
 			v = list[at]
 		case SegAll:
-			return r.walkElements(v, i)
+			return r.walkElements(v, i, s)
 		}
 	}
 	return v, nil
@@ -208,18 +216,19 @@ func (r Ref) walkSegments(v any, from int) (any, *Failure) {
 
 // walkElements applies the segments behind the [*] at position i to every element and keeps those that resolve. A nested [*]
 // flattens, as a node list of RFC 9535 does.
-func (r Ref) walkElements(v any, i int) (any, *Failure) {
+func (r Ref) walkElements(v any, i int, s Scope) (any, *Failure) {
 	list, ok := v.([]any)
 	if !ok {
 		return nil, Failf(FailStateType, "%s: [*] needs an array but found %s", r, TypeName(v))
 	}
+	s.countVisits(len(list))
 	nested := false
-	for _, s := range r.Segs[i+1:] {
-		nested = nested || s.Kind == SegAll
+	for _, seg := range r.Segs[i+1:] {
+		nested = nested || seg.Kind == SegAll
 	}
 	out := []any{}
 	for _, item := range list {
-		got, f := r.walkSegments(item, i+1)
+		got, f := r.walkSegments(item, i+1, s)
 		switch {
 		case f != nil && f.Kind == FailRef:
 		case f != nil:
