@@ -3,7 +3,6 @@ package sprite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/complete"
 	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -62,9 +62,13 @@ func setPolicy(ctx context.Context, console *cli.Console, c *sprites.Client, nam
 	if err != nil {
 		return cli.UsageErrorf("read the policy: %w", err)
 	}
+	rules, err := egress.Parse(data)
+	if err != nil {
+		return cli.UsageErrorf(`%s does not contain a policy such as {"rules":[{"domain":"example.com","action":"allow"}]}: %w`, file, err)
+	}
 	var p sprites.NetworkPolicy
-	if err := json.Unmarshal(data, &p); err != nil || p.Rules == nil {
-		return cli.UsageErrorf(`%s does not contain a policy such as {"rules":[{"domain":"example.com","action":"allow"}]}`, file)
+	for _, r := range rules {
+		p.Rules = append(p.Rules, sprites.NetworkRule{Domain: r.Domain, Action: string(r.Action), Include: r.Include})
 	}
 	if err := c.Policies().SetNetwork(ctx, name, p); err != nil {
 		return err
