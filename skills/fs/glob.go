@@ -90,18 +90,31 @@ func globPaths(ctx context.Context, c *skill.Call, in globInput) (*globData, err
 // startOf is the folder below base where all matches of a pattern lie. There is none when the pattern names one that is
 // not there, or asks for a link to one.
 func startOf(c *skill.Call, base, pattern string) (start string, ok bool) {
-	literal, _ := doublestar.SplitPattern(pattern)
+	_, rest := doublestar.SplitPattern(pattern)
+	literal := unescape(strings.TrimSuffix(pattern, rest))
 	start = base
 	for part := range strings.SplitSeq(path.Clean(literal), "/") {
 		if part == "." {
 			continue
 		}
-		start = path.Join(start, strings.ReplaceAll(part, `\`, ""))
+		start = path.Join(start, part)
 		if info, err := c.Root.Lstat(start); err != nil || !info.IsDir() {
 			return "", false
 		}
 	}
 	return start, true
+}
+
+// unescape returns the text that a pattern without special characters matches.
+func unescape(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		if pattern[i] == '\\' && i+1 < len(pattern) {
+			i++
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String()
 }
 
 // resolveFolder is the folder that an input names, the workspace when it names none.

@@ -1,6 +1,7 @@
 package fs_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -68,6 +69,35 @@ func TestGlob(t *testing.T) {
 	s.fails("fs.glob", `{"pattern":"*","path":"top.txt"}`, 1, "not_a_directory")
 	s.fails("fs.glob", `{"pattern":"*","path":"nope"}`, 3, "not_found")
 	s.fails("fs.glob", `{"pattern":"*","path":"r/out"}`, 7, "unsafe_path")
+}
+
+// TestGlobInOddFolders checks that a pattern finds files in folders with special characters in their names, and only there.
+func TestGlobInOddFolders(t *testing.T) {
+	names := []string{"ab", `a\b`, "a[b]", "a*b", "a?b", "a{b", `a\\b`, `a\*b`, "a b", "a'b"}
+	var files []string
+	for _, name := range names {
+		files = append(files, "d/"+name+"/f.go", "in")
+	}
+	s := newSprite(t, files...)
+	quote := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "*", `\*`, "?", `\?`, "{", `\{`)
+	for _, name := range names {
+		for _, pattern := range []string{"d/" + quote.Replace(name) + "/*.go", "d/" + quote.Replace(name) + "/f.go", `\d/` + quote.Replace(name) + "/**"} {
+			input, err := json.Marshal(object{"pattern": pattern})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(strs(s.must("fs.glob", string(input))["paths"]), " "); got != "d/"+name+"/f.go" {
+				t.Errorf("fs.glob %s = %q, want d/%s/f.go", input, got, name)
+			}
+		}
+		input, err := json.Marshal(object{"pattern": "*.go", "path": "d/" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(strs(s.must("fs.glob", string(input))["paths"]), " "); got != "d/"+name+"/f.go" {
+			t.Errorf("fs.glob %s = %q, want d/%s/f.go", input, got, name)
+		}
+	}
 }
 
 // brief is what a search found: "path:line:column:text" each.
