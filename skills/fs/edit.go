@@ -229,17 +229,9 @@ func (e *editor) nearestLine(old string) int {
 	for len(want) > 1 && want[len(want)-1] == "" {
 		want = want[:len(want)-1]
 	}
-	have := trimLines(e.text)
-	for i := 0; i+len(want) <= len(have); i++ {
-		j := 0
-		for j < len(want) && have[i+j] == want[j] {
-			j++
-		}
-		if j == len(want) {
-			return i + 1
-		}
-	}
-	return 0
+	have := "\n" + strings.Join(trimLines(e.text), "\n") + "\n"
+	i := strings.Index(have, "\n"+strings.Join(want, "\n")+"\n") // not line by line: a long old can begin at each line
+	return strings.Count(have[:i+1], "\n")
 }
 
 // trimLines is the lines of a text with single spaces only.

@@ -19,6 +19,8 @@ func TestEdit(t *testing.T) {
 		{"one", "a b c\n", `[{"old":"b","new":"x"}]`, 0, "", "a x c\n", ""},
 		{"none", "a\n", `[{"old":"b","new":"x"}]`, 1, "no_match", "", "fs.read"},
 		{"other white space", "a\n\tb  c\nd\n", `[{"old":"  b c\nd\n","new":"x"}]`, 1, "no_match", "", "at line 2"},
+		{"other white space, at the end", "a\n b", `[{"old":"b ","new":"x"}]`, 1, "no_match", "", "at line 2"},
+		{"other white space, part of a line", "a\nb c\n", `[{"old":"b  ","new":"x"}]`, 1, "no_match", "", "with all its white space"},
 		{"several", "b b\nb\n", `[{"old":"b","new":"x"}]`, 1, "ambiguous", "", `"all":true`},
 		{"several, all", "b b\nb\n", `[{"old":"b","new":"x","all":true}]`, 0, "", "x x\nx\n", ""},
 		{"several, counted", "b b\nb\n", `[{"old":"b","new":"x","count":3}]`, 0, "", "x x\nx\n", ""},
@@ -66,6 +68,13 @@ func TestEdit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEditOfManyEqualLines checks that the search for the nearest match does not compare each line with each: that takes hours.
+func TestEditOfManyEqualLines(t *testing.T) {
+	const lines = 1 << 20
+	s := newSprite(t, "f", strings.Repeat("a\n", 2*lines))
+	s.fails("fs.edit", `{"path":"f","edits":[{"old":"`+strings.Repeat(`a\n`, lines)+`b","new":"x"}]}`, 1, "no_match")
 }
 
 func TestEditTellsWhatItDid(t *testing.T) {
