@@ -295,6 +295,28 @@ func TestAnswerWithoutTasks(t *testing.T) {
 	}
 }
 
+// TestLastObject checks which object of an answer is read. An answer of objects that do not end does not take quadratic time.
+func TestLastObject(t *testing.T) {
+	t.Parallel()
+	const object = `{"status":"DONE"}`
+	for name, test := range map[string]struct {
+		text  string
+		found bool
+	}{
+		"alone":            {object, true},
+		"after words":      {"Here it is:\n" + object + "\n", true},
+		"in a code block":  {"```json\n" + object + "\n```\n", true},
+		"within a line":    {"it is " + object, false},
+		"without a status": {`{"state":"DONE"}`, false},
+		"not the last":     {object + "\n" + strings.Repeat("{\"a\":1}\n", 900), true},
+		"does not end":     {object + "\n" + strings.Repeat("{\"a\":\n", 2<<20), false},
+	} {
+		if raw, found := decodeLast(test.text); found != test.found || found && string(raw) != object {
+			t.Errorf("decodeLast of an object %s = %.100s, %v, want %v", name, raw, found, test.found)
+		}
+	}
+}
+
 // TestBadTries checks that the error names the invalid element.
 func TestBadTries(t *testing.T) {
 	t.Parallel()

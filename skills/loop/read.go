@@ -117,13 +117,18 @@ func commitMessage(finished []string, after []loop.Task, s loop.State) string {
 	return strings.Join(append([]string{subject}, body...), "\n\n")
 }
 
+// maxTries bounds the lines at which decodeLast looks for an object: objects in each other that do not end are read at each.
+const maxTries = 1000
+
 // decodeLast decodes the last JSON object of a text that has a member status. It may be followed by white space, or by the end
 // of a code block.
 func decodeLast(text string) (json.RawMessage, bool) {
-	for i := len(text) - 1; i >= 0; i-- {
+	tries := 0
+	for i := len(text) - 1; i >= 0 && tries < maxTries; i-- {
 		if text[i] != '{' || i > 0 && text[i-1] != '\n' {
 			continue
 		}
+		tries++
 		var object struct {
 			Status *string `json:"status"`
 		}
