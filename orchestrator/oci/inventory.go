@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,9 +37,16 @@ const (
 type inventory struct {
 	files   map[string][]byte
 	links   map[string]string // of /usr/share/doc
+	noted   map[string]int    // the number of the entry that each of them comes from
 	bytes   int
 	entries int
 	arch    string // of the first program
+}
+
+// removals are the paths that a layer removes, each with the number of the first entry that stays.
+type removals struct {
+	paths   map[string]int // each with everything below
+	folders map[string]int // the contents of folders
 }
 
 const docs = "usr/share/doc/"
@@ -56,16 +64,24 @@ func isInventoryFile(name string) bool {
 	return ok && path.Dir(pkg)+"/" == docs
 }
 
+// holdsInventory reports whether a folder of this name can hold files that describe the contents of an image.
+func holdsInventory(name string) bool {
+	above := func(dir string) bool { return strings.HasPrefix(dir, name+"/") }
+	return path.Dir(name)+"/" == docs || slices.ContainsFunc([]string{docs, "etc/", "usr/lib/", "var/lib/dpkg/status.d/"}, above)
+}
+
 // scanLayer reads one layer.
 func (inv *inventory) scanLayer(r io.Reader) error {
 	if inv.files == nil {
-		inv.files, inv.links = map[string][]byte{}, map[string]string{}
+		inv.files, inv.links, inv.noted = map[string][]byte{}, map[string]string{}, map[string]int{}
 	}
+	first, gone := inv.entries, removals{map[string]int{}, map[string]int{}}
 	t := tar.NewReader(r)
 	for ; ; inv.entries++ {
 		h, err := t.Next()
 		switch {
 		case err == io.EOF:
+			inv.dropRemoved(gone)
 			inv.resolveLinks()
 			_, err = io.Copy(io.Discard, r) // the digest covers the archive's padding
 			return err
@@ -74,22 +90,28 @@ func (inv *inventory) scanLayer(r io.Reader) error {
 		case err != nil:
 			return err
 		}
-		if err := inv.scanEntry(strings.TrimPrefix(path.Clean("/"+h.Name), "/"), h, t); err != nil {
+		name := strings.TrimPrefix(path.Clean("/"+h.Name), "/")
+		dir, base := path.Split(name)
+		if rest, ok := strings.CutPrefix(base, ".wh."); ok {
+			gone.addWhiteout(path.Clean(dir), rest, first)
+			continue
+		}
+		if h.Typeflag != tar.TypeDir && holdsInventory(name) {
+			gone.paths[name] = inv.entries
+		}
+		if err := inv.scanEntry(name, h, t); err != nil {
 			return err
 		}
 	}
 }
 
 func (inv *inventory) scanEntry(name string, h *tar.Header, content io.Reader) error {
-	dir, base := path.Split(name)
-	if gone, ok := strings.CutPrefix(base, ".wh."); ok {
-		inv.applyWhiteout(strings.TrimSuffix(dir, "/"), gone)
-		return nil
-	}
-	inv.dropFiles(func(have string) bool { return have == name || h.Typeflag != tar.TypeDir && isBelow(have, name) })
+	delete(inv.files, name)
+	delete(inv.links, name)
+	dir := path.Dir(name) + "/"
 	switch {
 	case h.Typeflag == tar.TypeSymlink && dir == docs:
-		inv.links[name] = h.Linkname
+		inv.links[name], inv.noted[name] = h.Linkname, inv.entries
 	case h.Typeflag != tar.TypeReg:
 	case isInventoryFile(name):
 		if h.Size > maxNoted || inv.bytes > maxAllNoted {
@@ -99,7 +121,7 @@ func (inv *inventory) scanEntry(name string, h *tar.Header, content io.Reader) e
 		if err != nil {
 			return err
 		}
-		inv.files[name] = data
+		inv.files[name], inv.noted[name] = data, inv.entries
 		inv.bytes += len(data)
 	case inv.arch == "" && (path.Base(dir) == "bin" || path.Base(dir) == "sbin"):
 		inv.arch = machineOf(content)
@@ -107,18 +129,30 @@ func (inv *inventory) scanEntry(name string, h *tar.Header, content io.Reader) e
 	return nil
 }
 
-// applyWhiteout removes the entries that a whiteout covers: one name, or with ".wh..opq" all of a folder.
-func (inv *inventory) applyWhiteout(dir, name string) {
-	if name == ".wh..opq" || name == ".opq" {
-		inv.dropFiles(func(have string) bool { return isBelow(have, dir) || dir == "" })
+// addWhiteout adds the entries of lower layers that the whiteout .wh.<rest> removes in a folder: one, or with ".wh..opq" all. Those
+// of its own layer, the first of which is first, stay.
+func (gone removals) addWhiteout(dir, rest string, first int) {
+	if rest == ".wh..opq" {
+		gone.folders[dir] = first
 		return
 	}
-	inv.dropFiles(func(have string) bool { return isBelow(have, path.Join(dir, name)) })
+	name := path.Join(dir, rest)
+	gone.paths[name] = max(gone.paths[name], first)
 }
 
-func (inv *inventory) dropFiles(covered func(string) bool) {
-	maps.DeleteFunc(inv.files, func(name string, _ []byte) bool { return covered(name) })
-	maps.DeleteFunc(inv.links, func(name, _ string) bool { return covered(name) })
+// dropRemoved drops the files and links that a layer removes.
+func (inv *inventory) dropRemoved(gone removals) {
+	removed := func(name string) bool {
+		number := inv.noted[name]
+		for at := name; at != "."; at = path.Dir(at) {
+			if number < gone.paths[at] || number < gone.folders[path.Dir(at)] {
+				return true
+			}
+		}
+		return false
+	}
+	maps.DeleteFunc(inv.files, func(name string, _ []byte) bool { return removed(name) })
+	maps.DeleteFunc(inv.links, func(name, _ string) bool { return removed(name) })
 }
 
 // resolveLinks gives packages whose documentation is a link to another's the copyright file that they share.
@@ -126,7 +160,7 @@ func (inv *inventory) resolveLinks() {
 	for name, target := range inv.links {
 		to := path.Join(path.Dir(name), target)
 		if data, ok := inv.files[to+"/copyright"]; ok {
-			inv.files[name+"/copyright"] = data
+			inv.files[name+"/copyright"], inv.noted[name+"/copyright"] = data, inv.noted[name]
 		}
 	}
 }
