@@ -166,6 +166,9 @@ func Apply(s State, e audit.Entry, f Fact) (State, error) {
 			return s, fmt.Errorf("%w: it is %s, with version %d of its plan", ErrTransition, s.Status, s.Plan.Version)
 		}
 		s.Plan, s.Digest, s.Approvals = *f.Plan, f.Plan.Digest(), nil
+		if s.Decision == lattice.Allow { // it was about the former version
+			s.Decision, s.Rule, s.Reason = "", "", ""
+		}
 	case FactGated:
 		s.Decision, s.Rule, s.Reason = f.Decision, f.Rule, f.Reason
 		switch f.Decision {

@@ -94,6 +94,18 @@ func TestApprovalsBindThePlan(t *testing.T) {
 	}
 }
 
+// A new version of the plan needs a new decision of the policy.
+func TestDecisionsBindThePlan(t *testing.T) {
+	t.Parallel()
+	s := apply(t, State{}, Fact{Type: FactProposed}, Fact{Type: FactClassified}, Fact{Type: FactPlanned, Plan: &Plan{Version: 1}}, Fact{Type: FactGated, Decision: lattice.Allow},
+		Fact{Type: FactPlanned, Plan: &Plan{Version: 2}})
+	start := Fact{Type: FactStarted, Run: "run_1", Digest: s.Digest}
+	if _, err := Apply(s, audit.Entry{Who: ada}, start); !errors.Is(err, ErrTransition) {
+		t.Errorf("start of a version that the policy did not allow = %v, want %v", err, ErrTransition)
+	}
+	apply(t, s, Fact{Type: FactGated, Decision: lattice.Allow}, start)
+}
+
 // Whatever facts come in whatever order, a final status is never left, and nothing executes without a plan.
 func TestRandomFacts(t *testing.T) {
 	t.Parallel()
