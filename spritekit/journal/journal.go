@@ -17,12 +17,12 @@
 package journal
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -53,8 +53,8 @@ var next = map[State][]State{
 	Done:       {Started, Resumed},
 }
 
-// maxSize is far more than a journal with the largest results needs, in bytes.
-const maxSize = 16 << 20
+// maxRecord is far more than the largest record needs, in bytes. A journal has no limit: a call can wait many times.
+const maxRecord = 16 << 20
 
 var (
 	// ErrCorrupt is wrapped when a journal does not make sense: something else wrote it.
@@ -185,18 +185,17 @@ func (c *Call) readFile() error {
 
 // parseRecords reads the file, up to a torn last line.
 func (c *Call) parseRecords() (torn bool, err error) {
-	data, err := io.ReadAll(io.LimitReader(c.file, maxSize+1))
-	if err != nil {
-		return false, fmt.Errorf("read call journal: %w", err)
-	}
-	if len(data) > maxSize {
-		return false, fmt.Errorf("%w: it has more than %d bytes", ErrCorrupt, maxSize)
-	}
-	whole := data[:bytes.LastIndexByte(data, '\n')+1]
-	c.size = int64(len(whole))
-	n := 0
-	for line := range bytes.Lines(whole) {
-		n++
+	lines := bufio.NewScanner(c.file)
+	lines.Buffer(nil, maxRecord)
+	lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		if end := bytes.IndexByte(data, '\n') + 1; end > 0 {
+			return end, data[:end], nil
+		}
+		torn = atEOF && len(data) > 0
+		return 0, nil, nil
+	})
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Bytes()
 		var r Record
 		if err := json.Unmarshal(line, &r); err != nil {
 			return false, fmt.Errorf("%w: line %d: %v", ErrCorrupt, n, err)
@@ -205,8 +204,15 @@ func (c *Call) parseRecords() (torn bool, err error) {
 			return false, fmt.Errorf("%w: line %d: %v", ErrCorrupt, n, err)
 		}
 		c.last = r
+		c.size += int64(len(line))
 	}
-	return len(whole) < len(data), nil
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return false, fmt.Errorf("%w: a record has more than %d bytes", ErrCorrupt, maxRecord)
+	case err != nil:
+		return false, fmt.Errorf("read call journal: %w", err)
+	}
+	return torn, nil
 }
 
 // checkFollows says why r cannot come after last.

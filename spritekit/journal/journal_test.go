@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -114,6 +115,50 @@ func TestIDsAreFileNames(t *testing.T) {
 		if err := journal.CheckID(id); (err == nil) != ok {
 			t.Errorf("CheckID(%q) = %v, want ok %v", id, err, ok)
 		}
+	}
+}
+
+// TestManyPauses checks that the journal of a call that waits many times, with large requests, can be read.
+func TestManyPauses(t *testing.T) {
+	root := newRoot(t)
+	c, err := open(t.Context(), root, "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &protocol.ActionRequest{Action: protocol.ActionUseTool, Parameters: json.RawMessage(`"` + strings.Repeat("x", protocol.SpillAt) + `"`)}
+	waiting := &protocol.Waiting{Reason: "a question"}
+	err = c.Append(journal.Record{State: journal.Started}, false)
+	for range 40 {
+		err = errors.Join(err, c.Append(journal.Record{State: journal.Suspending, Waiting: waiting, Request: request}, false),
+			c.Append(journal.Record{State: journal.Resumed, Waiting: waiting, Request: request, PayloadSHA256: "x"}, false))
+	}
+	if err := errors.Join(err, c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = open(t.Context(), root, "c1"); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Last().State != journal.Resumed {
+		t.Errorf("the call stands at %q, want resumed", c.Last().State)
+	}
+}
+
+// TestLongRecord checks that a record that no call writes is not read into memory.
+func TestLongRecord(t *testing.T) {
+	root := newRoot(t)
+	c, err := open(t.Context(), root, "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Append(journal.Record{State: journal.Started}, false), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(root.Dir(), protocol.CallsDir, "c1.jsonl"), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t.Context(), root, "c1"); !errors.Is(err, journal.ErrCorrupt) {
+		t.Errorf("Open of a journal with a huge record = %v, want %v", err, journal.ErrCorrupt)
 	}
 }
 
