@@ -97,7 +97,7 @@ func OfBoard(b *board.Board, home string, now time.Time, cancel func(ctx context
 			} else if r.EndedAt == "" && worker.Late(r, now) {
 				all = append(all, Leftover{
 					Kind: "process", Name: r.Type + " on " + names[t.ID], repair: func(ctx context.Context) error { return endProcess(ctx, b, r, cancel) },
-					Detail: fmt.Sprintf("has run since %s, beyond its timeout of %d minutes", r.StartedAt, r.TimeoutMinutes), Remedy: "cancel its run, and record that it failed",
+					Detail: fmt.Sprintf("has run since %s, beyond its timeout of %d minutes", r.StartedAt, worker.TimeoutMinutes(r)), Remedy: "cancel its run, and record that it failed",
 				})
 			}
 		}

@@ -51,7 +51,8 @@ func TestOfBoard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	start(0, "", "run_late")
+	start(1, "", "run_late")
+	start(0, "", "run_other")
 	start(1000, "wq_works", "")
 	add := func(id, name, task, status, created string) {
 		text := `{"id":"` + id + `","worker":"` + name + `","task_id":"` + task + `","status":"` + status + `","created_at":"` + created + `"}`
@@ -70,14 +71,14 @@ func TestOfBoard(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"TestRunner on LAT-1":         "beyond its timeout of 0 minutes",
+		"TestRunner on LAT-1":         "beyond its timeout of 1 minutes",
 		".lattice/queue/wq_torn.json": "is not a request",
 		"wq_task":                     "names the task LAT-9, which the board does not have",
 		"wq_worker":                   "there is no worker Nobody",
 		"wq_claimed":                  "is claimed, and no process works on it",
 		"wq_long":                     "waits since " + long,
 	}
-	all, err := OfBoard(b, "", now.Add(time.Minute), cancel)
+	all, err := OfBoard(b, "", now.Add(2*time.Minute), cancel)
 	if err != nil || len(all) != len(want) {
 		t.Fatalf("OfBoard = %+v, %v", all, err)
 	}
@@ -89,7 +90,7 @@ func TestOfBoard(t *testing.T) {
 			t.Errorf("Fix = %+v", fixed)
 		}
 	}
-	if all, err = OfBoard(b, "", now.Add(time.Minute), cancel); err != nil || len(all) != 1 || all[0].Name != "wq_long" || !slices.Equal(canceled, []string{"run_late"}) {
+	if all, err = OfBoard(b, "", now.Add(2*time.Minute), cancel); err != nil || len(all) != 1 || all[0].Name != "wq_long" || !slices.Equal(canceled, []string{"run_late"}) {
 		t.Errorf("after the repair OfBoard = %+v, %v; canceled %q", all, err, canceled)
 	}
 	if _, err := os.Stat(filepath.Join(dir, worker.QueueDir, "wq_torn.json.bad")); err != nil {

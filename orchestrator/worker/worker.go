@@ -278,7 +278,7 @@ func (d Definition) findProblem() string {
 		return "execution.engine is missing"
 	case !x.Worktree:
 		return "execution.worktree must be true: a worker runs on a frozen checkout"
-	case x.TimeoutMinutes <= 0 || x.TimeoutMinutes > 24*60:
+	case x.TimeoutMinutes <= 0 || x.TimeoutMinutes > maxTimeout:
 		return fmt.Sprintf("execution.timeout_minutes is %d, not 1 to 1440", x.TimeoutMinutes)
 	case !fs.ValidPath(d.Output.ReportDir) || strings.HasPrefix(d.Output.ReportDir, ".git"):
 		return fmt.Sprintf("output.report_dir is %q, not a folder of the repository", d.Output.ReportDir)
@@ -290,8 +290,19 @@ func (d Definition) findProblem() string {
 	return ""
 }
 
+const maxTimeout = 24 * 60 // minutes
+
+// TimeoutMinutes returns the timeout of a process. A process of another program need not have one: it then has the longest timeout
+// of a definition.
+func TimeoutMinutes(r board.ProcessRecord) int {
+	if r.TimeoutMinutes <= 0 || r.TimeoutMinutes > maxTimeout {
+		return maxTimeout
+	}
+	return r.TimeoutMinutes
+}
+
 // Late reports whether a process has run for longer than its timeout.
 func Late(r board.ProcessRecord, now time.Time) bool {
 	started, err := time.Parse(time.RFC3339, r.StartedAt)
-	return err != nil || now.After(started.Add(time.Duration(r.TimeoutMinutes)*time.Minute))
+	return err != nil || now.After(started.Add(time.Duration(TimeoutMinutes(r))*time.Minute))
 }

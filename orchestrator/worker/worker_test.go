@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -239,6 +240,34 @@ func TestTrustDigest(t *testing.T) {
 		c.change(&changed)
 		if again := changed.TrustDigest() != trusted.TrustDigest(); again != c.again {
 			t.Errorf("after a change of %s the worker must be trusted again: %v, want %v", name, again, c.again)
+		}
+	}
+}
+
+// TestLate checks that a process without a timeout, or with one that no definition can have, is not late at once.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	started := time.Date(2026, 2, 16, 14, 30, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name    string
+		minutes int
+		at      string
+		after   time.Duration
+		want    bool
+	}{
+		{"before the timeout", 10, "2026-02-16T14:30:00Z", 10 * time.Minute, false},
+		{"after it", 10, "2026-02-16T14:30:00Z", 10*time.Minute + time.Second, true},
+		{"in another zone", 10, "2026-02-16T15:30:00+01:00", 9 * time.Minute, false},
+		{"without a timeout", 0, "2026-02-16T14:30:00Z", 24 * time.Hour, false},
+		{"without a timeout, for long", 0, "2026-02-16T14:30:00Z", 25 * time.Hour, true},
+		{"with a negative timeout", -5, "2026-02-16T14:30:00Z", time.Hour, false},
+		{"with a timeout that overflows", math.MaxInt / 1000, "2026-02-16T14:30:00Z", time.Hour, false},
+		{"with a timeout of years", 10_000_000, "2026-02-16T14:30:00Z", 25 * time.Hour, true},
+		{"without a time", 10, "", 0, true},
+	} {
+		r := board.ProcessRecord{Process: board.Process{StartedAt: test.at}, TimeoutMinutes: test.minutes}
+		if got := Late(r, started.Add(test.after)); got != test.want {
+			t.Errorf("Late of a process %s = %v, want %v", test.name, got, test.want)
 		}
 	}
 }

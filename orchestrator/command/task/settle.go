@@ -92,7 +92,7 @@ func (d *dispatcher) settleProcess(ctx context.Context, r board.ProcessRecord) (
 		if _, err := d.leader.Cancel(ctx, r.RunID, r.Actor); err != nil {
 			return false, err
 		}
-		return true, d.failProcess(ctx, r, fmt.Sprintf("it was ended after %d minutes", r.TimeoutMinutes))
+		return true, d.failProcess(ctx, r, fmt.Sprintf("it was ended after %d minutes", worker.TimeoutMinutes(r)))
 	case !view.Driving && (view.Status == lattice.Pending || view.Status == lattice.Running): // its leader ended
 		_, err = d.leader.Drive(ctx, r.RunID, api.DriveRequest{Detach: true})
 	}
