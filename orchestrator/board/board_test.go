@@ -92,6 +92,57 @@ func TestDamagedLines(t *testing.T) {
 	}
 }
 
+// TestEventsWithoutATime checks that events need no time: a task is created once, and a process ends.
+func TestEventsWithoutATime(t *testing.T) {
+	lines := []string{
+		`{"type":"task_created","task_id":"task_01","data":{"title":"x","status":"backlog"}}`,
+		`{"type":"task_created","task_id":"task_01","data":{"title":"y","status":"done"}}`,
+		`{"type":"process_started","task_id":"task_01","id":"ev_1","data":{"process_type":"A","commit_sha":"c"}}`,
+		`{"type":"process_completed","task_id":"task_01","data":{"process_type":"A","commit_sha":"c"}}`,
+		`{"type":"process_started","task_id":"task_01","id":"ev_2","ts":"2026-02-16T14:32:00Z","data":{"process_type":"A","commit_sha":"c"}}`,
+		`{"type":"process_failed","task_id":"task_01","data":{"process_type":"A","commit_sha":"c"}}`,
+		`{"type":"process_started","task_id":"task_01","id":"ev_3","data":{"process_type":"A","commit_sha":"c"}}`,
+	}
+	task := NewTask("task_01")
+	var events []Event
+	problems, err := ReadEvents(strings.NewReader(strings.Join(lines, "\n")), func(e Event) error {
+		events = append(events, e)
+		return task.Apply(e)
+	})
+	if err != nil || len(problems) != 1 || problems[0].Line != 2 || task.Title != "x" || task.Status != "backlog" {
+		t.Errorf("%v, %v; the task is %+v, want the second creation refused", problems, err, task)
+	}
+	var got []string
+	for _, r := range Processes(events) {
+		got = append(got, r.EventID+" "+r.Result+" "+r.EndedAt)
+	}
+	if diff := cmp.Diff([]string{"ev_1 success " + noTime, "ev_2 failed 2026-02-16T14:32:00Z", "ev_3  "}, got); diff != "" {
+		t.Errorf("Processes (-want +got):\n%s", diff)
+	}
+}
+
+func TestLastNumber(t *testing.T) {
+	for _, test := range []struct {
+		names string
+		want  int
+	}{
+		{"", 0},
+		{"LAT-2 LAT-10 LAT-9", 10},
+		{"LAT-2 XYZ-10 LAT LAT- LAT-a LAT-3x", 2},
+		{"LAT-2 LAT-9223372036854775807", 2},
+		{"LAT-2 LAT-99999999999999999999", 2},
+		{"LAT-2 LAT--9223372036854775808", 2},
+	} {
+		var tasks []*Task
+		for _, name := range strings.Fields(test.names) {
+			tasks = append(tasks, &Task{ShortID: name})
+		}
+		if got := lastNumber(tasks, "LAT"); got != test.want {
+			t.Errorf("lastNumber(%s) = %d, want %d", test.names, got, test.want)
+		}
+	}
+}
+
 func TestCheckMove(t *testing.T) {
 	c := DefaultConfig("LAT")
 	c.Workflow.Transitions = map[string][]string{"backlog": {"in_progress"}}

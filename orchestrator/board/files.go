@@ -324,10 +324,12 @@ func (b *Board) CreateAll(ctx context.Context, actor string, list []New) (made [
 	return made, all, err
 }
 
-// lastNumber returns the largest number of the short ids with a code.
+// lastNumber returns the largest number of the short ids with a code. It leaves out numbers that no board reaches, to which
+// one could not be added.
 func lastNumber(tasks []*Task, code string) (last int) {
+	const maxDigits = 15
 	for _, t := range tasks {
-		if text, ok := strings.CutPrefix(t.ShortID, code+"-"); ok {
+		if text, ok := strings.CutPrefix(t.ShortID, code+"-"); ok && len(text) <= maxDigits {
 			if n, err := strconv.Atoi(text); err == nil {
 				last = max(last, n)
 			}

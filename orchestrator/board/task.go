@@ -29,6 +29,7 @@ type Task struct {
 	UpdatedAt       string `json:"updated_at,omitempty"`
 	StatusChangedAt string `json:"last_status_changed_at,omitempty"`
 	LastEventID     string `json:"last_event_id,omitempty"`
+	created         bool   // by an event, which may have no time
 }
 
 // Artifact is a product of the work on a task, such as a review. Completion policies ask for roles.
@@ -125,7 +126,7 @@ func decode[T any](e Event) (v T, err error) {
 }
 
 func applyCreated(t *Task, e Event) error {
-	if t.CreatedAt != "" {
+	if t.created {
 		return fmt.Errorf("creates the task a second time")
 	}
 	d, err := decode[CreatedData](e)
@@ -134,7 +135,7 @@ func applyCreated(t *Task, e Event) error {
 	}
 	t.ShortID, t.Title, t.Description, t.Type = d.ShortID, d.Title, d.Description, d.Type
 	t.Status, t.Priority, t.Labels, t.AssignedTo, t.Issue = d.Status, d.Priority, d.Labels, d.AssignedTo, d.Issue
-	t.CreatedBy, t.CreatedAt, t.StatusChangedAt = e.Actor, e.TS, e.TS
+	t.CreatedBy, t.CreatedAt, t.StatusChangedAt, t.created = e.Actor, e.TS, e.TS, true
 	return nil
 }
 
@@ -300,10 +301,16 @@ type ProcessRecord struct {
 	Head           string  `json:"head_at_completion,omitempty"`
 }
 
-// Processes returns the processes of a task's events, in the order of their starts.
+// noTime is the time of the end of a process if no event has one.
+const noTime = "0001-01-01T00:00:00Z"
+
+// Processes returns the processes of a task's events, in the order of their starts. An end without a time has that of the last event
+// before it.
 func Processes(events []Event) (records []ProcessRecord) {
 	var active []Process
+	at := noTime
 	for _, e := range events {
+		at = cmp.Or(e.TS, at)
 		d, err := DecodeProcess(e)
 		switch {
 		case err != nil:
@@ -318,7 +325,7 @@ func Processes(events []Event) (records []ProcessRecord) {
 			}
 			r := &records[slices.IndexFunc(records, func(r ProcessRecord) bool { return r.Process == active[i] && r.EndedAt == "" })]
 			active = slices.Delete(active, i, i+1)
-			r.EndedAt, r.Result, r.Error, r.ArtifactID, r.Duration, r.Head = e.TS, "success", d.Error, d.ArtifactID, d.DurationSeconds, d.Head
+			r.EndedAt, r.Result, r.Error, r.ArtifactID, r.Duration, r.Head = at, "success", d.Error, d.ArtifactID, d.DurationSeconds, d.Head
 			if e.Type == ProcessFailed {
 				r.Result = "failed"
 			}
