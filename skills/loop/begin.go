@@ -21,6 +21,7 @@ type beginInput struct {
 	Tasks        json.RawMessage    `json:"tasks"`
 	Limits       loop.Limits        `json:"limits"`
 	AgentLimits  map[string]float64 `json:"agent_limits"`
+	AgentTimeout float64            `json:"agent_timeout_s"`
 	Memory       loop.Memory        `json:"memory"`
 	Failure      string             `json:"failure"`
 	BestOf       int                `json:"best_of"`
@@ -64,7 +65,7 @@ func beginIteration(_ context.Context, c *skill.Call, in beginInput) (*beginData
 	if err != nil {
 		return nil, err
 	}
-	out := beginData{Next: nextWork, Iteration: in.Memory.Iterations + 1, Tasks: tasks, ReadOnly: []string{}, AgentLimits: limitAgent(in.AgentLimits, limits, in.Memory, max(1, in.BestOf))}
+	out := beginData{Next: nextWork, Iteration: in.Memory.Iterations + 1, Tasks: tasks, ReadOnly: []string{}, AgentLimits: limitAgent(in, limits)}
 	for _, s := range in.Siblings {
 		out.ReadOnly = append(out.ReadOnly, s.Path)
 	}
@@ -185,19 +186,22 @@ func parseTasks(raw json.RawMessage) ([]loop.Task, error) {
 
 // limitAgent returns the limits of the next call of the agent: those given, and the rest of the loop's. Several agents share
 // the rest of the cost.
-func limitAgent(given map[string]float64, l loop.Limits, m loop.Memory, agents int) map[string]float64 {
+func limitAgent(in beginInput, l loop.Limits) map[string]float64 {
 	limits := map[string]float64{}
-	maps.Copy(limits, given)
+	maps.Copy(limits, in.AgentLimits)
 	lower := func(name string, rest float64) {
 		if old := limits[name]; old == 0 || rest < old { // 0 means no limit
 			limits[name] = rest
 		}
 	}
 	if l.MaxCostUSD > 0 {
-		lower("max_cost_usd", loop.RoundUSD(max(l.MaxCostUSD-m.CostUSD, 0.01)/float64(agents)))
+		lower("max_cost_usd", loop.RoundUSD(max(l.MaxCostUSD-in.Memory.CostUSD, 0.01)/float64(max(1, in.BestOf))))
 	}
 	if l.MaxDurationS > 0 {
-		lower("wall_s", min(max(l.MaxDurationS-float64(m.DurationMS)/1000, 1), maxWallS))
+		if limits["wall_s"] == 0 { // agent.run ignores its timeout_s if there is a wall_s
+			limits["wall_s"] = in.AgentTimeout
+		}
+		lower("wall_s", min(max(l.MaxDurationS-float64(in.Memory.DurationMS)/1000, 1), maxWallS))
 	}
 	return limits
 }

@@ -236,17 +236,23 @@ func TestLimitsAreOfTheWholeLoop(t *testing.T) {
 	for _, test := range []struct {
 		limits     loop.Limits
 		given      map[string]float64
+		timeout    float64
 		usd, wallS float64
 	}{
-		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, nil, 0.5, 20},
-		{loop.Limits{MaxCostUSD: 5, MaxDurationS: 100}, nil, 3.5, 60},
-		{loop.Limits{MaxCostUSD: 1, MaxDurationS: 1}, nil, 0.01, 1},
-		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, map[string]float64{"max_cost_usd": 0.25, "wall_s": 30}, 0.25, 20},
-		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, none, 0.5, 20},
-		{loop.Limits{}, none, 0, 0},
-		{loop.Limits{MaxDurationS: 30 * 24 * 3600}, nil, 0, 7 * 24 * 3600},
+		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, nil, 0, 0.5, 20},
+		{loop.Limits{MaxCostUSD: 5, MaxDurationS: 100}, nil, 0, 3.5, 60},
+		{loop.Limits{MaxCostUSD: 1, MaxDurationS: 1}, nil, 0, 0.01, 1},
+		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, map[string]float64{"max_cost_usd": 0.25, "wall_s": 30}, 0, 0.25, 20},
+		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, none, 0, 0.5, 20},
+		{loop.Limits{}, none, 0, 0, 0},
+		{loop.Limits{MaxDurationS: 30 * 24 * 3600}, nil, 0, 0, 7 * 24 * 3600},
+		{loop.Limits{MaxDurationS: 60}, nil, 5, 0, 5}, // wall_s goes before the timeout, which must not lose its effect
+		{loop.Limits{MaxDurationS: 60}, nil, 30, 0, 20},
+		{loop.Limits{MaxDurationS: 60}, none, 5, 0, 5},
+		{loop.Limits{MaxDurationS: 60}, map[string]float64{"wall_s": 10}, 5, 0, 10},
+		{loop.Limits{}, nil, 5, 0, 0},
 	} {
-		got := p.mustBegin(beginInput{Memory: spent, Limits: test.limits, AgentLimits: test.given, Resumed: true}).AgentLimits
+		got := p.mustBegin(beginInput{Memory: spent, Limits: test.limits, AgentLimits: test.given, AgentTimeout: test.timeout, Resumed: true}).AgentLimits
 		if got["max_cost_usd"] != test.usd || got["wall_s"] != test.wallS {
 			t.Errorf("the agent gets %v of %+v", got, test.limits)
 		}
