@@ -15,6 +15,9 @@ const stopFile = "stop"
 // maxWallS bounds limits.wall_s of agent.run, in seconds.
 const maxWallS = 7 * 24 * 3600
 
+// maxBestOf bounds best_of, as the flow does.
+const maxBestOf = 8
+
 type beginInput struct {
 	Spec         string             `json:"spec"`
 	Instructions string             `json:"instructions"`
@@ -59,6 +62,9 @@ const (
 func beginIteration(_ context.Context, c *skill.Call, in beginInput) (*beginData, error) {
 	if err := in.Limits.Check(); err != nil {
 		return nil, skill.BadInput("/limits", "%v", err)
+	}
+	if in.BestOf > maxBestOf {
+		return nil, skill.BadInput("/best_of", "is %d, more than %d", in.BestOf, maxBestOf)
 	}
 	limits := in.Limits.Complete()
 	tasks, err := parseTasks(in.Tasks)

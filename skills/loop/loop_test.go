@@ -265,6 +265,21 @@ func TestLimitsAreOfTheWholeLoop(t *testing.T) {
 	}
 }
 
+func TestTooManyAgents(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for bestOf, want := range map[int]int{-1: 1, 0: 1, 8: 8} {
+		if got := p.mustBegin(beginInput{BestOf: bestOf}); len(got.Tries) != want {
+			t.Errorf("with best_of %d there are the tries %v, want %d", bestOf, got.Tries, want)
+		}
+	}
+	for _, bestOf := range []int{9, 1 << 40} {
+		if _, err := beginIteration(t.Context(), p.c, beginInput{BestOf: bestOf}); err == nil {
+			t.Errorf("best_of %d is accepted", bestOf)
+		}
+	}
+}
+
 // TestReportFitsAPullRequest: neither an agent nor its tasks can make a report that is too long for OPEN_PR.
 func TestReportFitsAPullRequest(t *testing.T) {
 	t.Parallel()
