@@ -176,18 +176,19 @@ func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
+	limit = max(limit, 0)
 	for limit > 0 && !utf8.RuneStart(s[limit]) {
 		limit--
 	}
 	return s[:limit]
 }
 
-// Head shortens s to at most limit bytes; a shortened text ends with "…".
+// Head shortens s to at most limit bytes; a shortened text ends with "…" if there is room for it.
 func Head(s string, limit int) string {
-	if len(s) <= limit {
-		return s
+	if len(s) <= limit || limit < len(ellipsis) {
+		return Cut(s, limit)
 	}
-	return Cut(s, max(limit-len(ellipsis), 0)) + ellipsis
+	return Cut(s, limit-len(ellipsis)) + ellipsis
 }
 
 // HeadRunes shortens s to at most limit characters; a shortened text ends with "…".
@@ -201,10 +202,10 @@ func HeadRunes(s string, limit int) string {
 	return string([]rune(s)[:limit-1]) + ellipsis
 }
 
-// Ends shortens s to at most limit bytes. It keeps both ends and writes mark between them.
+// Ends shortens s to at most limit bytes. It keeps both ends and writes mark between them if there is room for it.
 func Ends(s, mark string, limit int) string {
-	if len(s) <= limit {
-		return s
+	if len(s) <= limit || limit < len(mark) {
+		return Cut(s, limit)
 	}
 	half := (limit - len(mark)) / 2
 	return strings.ToValidUTF8(s[:half], "") + mark + strings.ToValidUTF8(s[len(s)-half:], "")

@@ -63,13 +63,16 @@ func TestVisible(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const s = "aä€😀z"
-	for limit := range len(s) + 2 {
-		for name, got := range map[string]string{"Head": Head(s, limit+3), "Ends": Ends(s, "…", limit+3)} {
-			if len(got) > limit+3 || !utf8.ValidString(got) || len(s) <= limit+3 && got != s {
-				t.Errorf("%s to %d bytes = %q", name, limit+3, got)
+	for limit := -1; limit < len(s)+2; limit++ {
+		for name, got := range map[string]string{"Cut": Cut(s, limit), "Head": Head(s, limit), "Ends": Ends(s, "…", limit)} {
+			if len(got) > max(limit, 0) || !utf8.ValidString(got) || len(s) <= limit && got != s {
+				t.Errorf("%s to %d bytes = %q", name, limit, got)
+			}
+			if cut := limit >= 3 && limit < len(s) && name != "Cut"; cut != strings.Contains(got, "…") {
+				t.Errorf("%s to %d bytes = %q, want … in it: %v", name, limit, got, cut)
 			}
 		}
-		if got := HeadRunes(s, limit); utf8.RuneCountInString(got) > limit || limit >= 5 && got != s {
+		if got := HeadRunes(s, limit); utf8.RuneCountInString(got) > max(limit, 0) || limit >= 5 && got != s {
 			t.Errorf("HeadRunes to %d = %q", limit, got)
 		}
 	}
