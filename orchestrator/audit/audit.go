@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Entry is a record of one event.
@@ -200,7 +202,7 @@ func redactValue(v any) any {
 		}
 	case string:
 		if len(v) > maxText {
-			return v[:maxText] + "…"
+			return text.Cut(v, maxText) + "…"
 		}
 	}
 	return v

@@ -11,6 +11,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/journal"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // checkpointTimeout is the timeout of hosts for a checkpoint.
@@ -112,7 +113,7 @@ func WithPostMortem(ctx context.Context, socket string, e protocol.Error) protoc
 	}
 	ctx, cancel := context.WithTimeout(ctx, postMortemTimeout)
 	defer cancel()
-	id, err := checkpoint.Client{Socket: socket}.Create(ctx, "before ERROR: "+e.Message[:min(len(e.Message), 200)])
+	id, err := checkpoint.Client{Socket: socket}.Create(ctx, "before ERROR: "+text.Cut(e.Message, 200))
 	if err != nil {
 		return e // strongly recommended, not mandatory ("Checkpoint Contract")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Usage counts tokens.
@@ -205,7 +206,7 @@ func usageOf(s adapter.Event) Usage {
 
 func (t *Tally) addError(message string) {
 	if message != "" && len(t.Errors) < maxErrors {
-		t.Errors = append(t.Errors, message[:min(len(message), 2000)])
+		t.Errors = append(t.Errors, text.Cut(message, 2000))
 	}
 }
 
