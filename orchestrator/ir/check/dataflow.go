@@ -50,6 +50,7 @@ type flow struct {
 
 	inner map[int][]*flow // of the bodies inside, by position
 	ends  []int           // nodes behind which the graph is left
+	kept  []expr.Ref      // see definiteWrites
 }
 
 const errFact = "$err"
@@ -95,6 +96,7 @@ func (g *graph) newFlow(outer *flow, at int) *flow {
 			f.ends = append(f.ends, i)
 		}
 	}
+	f.kept = f.definiteWrites() // once: each body asks those in it, and to ask again in each takes exponential time
 	return f
 }
 
@@ -199,7 +201,7 @@ func (f *flow) writesOf(i int) []expr.Ref {
 	out := targetsOf(n)
 	if n.Op == ir.OpLoop && n.Until != nil && f.keeps {
 		for _, inner := range f.inner[i] {
-			out = append(out, inner.definiteWrites()...)
+			out = append(out, inner.kept...)
 		}
 	}
 	return out
