@@ -89,8 +89,10 @@ func NewProgram(doc Document, digest string, tools map[string]manifests.Skill, s
 	for name, sub := range subs {
 		inner := sub.prefixIDs(name)
 		p.subs[name] = inner
-		p.addGraph(inner.Body)
 		WalkNodes(inner.Nodes, "", func(n *Node, _ string) { p.homes[n.ID] = &sub })
+	}
+	for _, inner := range p.subs { // now that all are known: their nodes refer to others
+		p.addGraph(inner.Body)
 	}
 	p.addGraph(&Body{Nodes: p.Doc.Nodes, Edges: p.Doc.Edges})
 	return p
