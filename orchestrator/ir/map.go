@@ -7,15 +7,20 @@ func (n *Node) ForksSprites() bool { return n.Sprite == spriteFork }
 
 // CopiesInside reports whether a call inside n runs in its own fork of the sprite.
 func (p *Program) CopiesInside(n *Node) bool {
-	found := false
-	visit := func(n *Node, _ string) {
-		found = found || n.Op == OpToolCall && n.ForksSprites() || n.Op == OpSubgraph && p.CopiesInside(n)
+	found, searched := false, map[string]bool{} // subgraphs
+	var visit func(n *Node, _ string)
+	visit = func(n *Node, _ string) {
+		found = found || n.Op == OpToolCall && n.ForksSprites()
+		if n.Op == OpSubgraph && !searched[n.Ref] && p.subgraphOf(n.Ref).Body != nil {
+			searched[n.Ref] = true
+			WalkNodes(p.subgraphOf(n.Ref).Nodes, "", visit)
+		}
 	}
 	for _, b := range n.InnerGraphs() {
 		WalkNodes(b.Nodes, "", visit)
 	}
-	if n.Op == OpSubgraph && p.subgraphOf(n.Ref).Body != nil {
-		WalkNodes(p.subgraphOf(n.Ref).Nodes, "", visit)
+	if n.Op == OpSubgraph {
+		visit(n, "")
 	}
 	return found
 }

@@ -28,7 +28,20 @@ func EdgeOrder(edges []Edge) []int {
 	return order
 }
 
+// SerialReasonsOf returns why the bodies of n cannot run concurrently. sub returns the nodes of a subgraph.
 func SerialReasonsOf(n *Node, lookup ToolLookup, sub func(ref string) []Node) []string {
+	return serialSearch{lookup, sub, map[string]bool{}}.findReasons(n)
+}
+
+// serialSearch searches bodies for nodes that cannot run concurrently. It searches each subgraph once: several nodes can refer
+// to it, also a node in itself while a document is checked.
+type serialSearch struct {
+	lookup ToolLookup
+	sub    func(ref string) []Node
+	serial map[string]bool // of the subgraphs that were searched
+}
+
+func (s serialSearch) findReasons(n *Node) []string {
 	var why []string
 	forks, sprite := n.ForksSprites(), n.Sprite
 	visit := func(n *Node, _ string) {
@@ -36,12 +49,15 @@ func SerialReasonsOf(n *Node, lookup ToolLookup, sub func(ref string) []Node) []
 		case OpHuman:
 			why = append(why, n.ID+" asks a person")
 		case OpSubgraph:
-			inside := &Node{Sprite: sprite, Body: &Body{Nodes: sub(n.Ref)}}
-			if len(SerialReasonsOf(inside, lookup, sub)) > 0 {
+			if _, searched := s.serial[n.Ref]; !searched {
+				s.serial[n.Ref] = false
+				s.serial[n.Ref] = len(s.findReasons(&Node{Sprite: sprite, Body: &Body{Nodes: s.sub(n.Ref)}})) > 0
+			}
+			if s.serial[n.Ref] {
 				why = append(why, n.ID+" runs a subgraph that writes or asks")
 			}
 		case OpToolCall:
-			skill, ok := lookup(n.Tool)
+			skill, ok := s.lookup(n.Tool)
 			if !ok {
 				return // reported where it stands
 			}
