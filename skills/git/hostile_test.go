@@ -3,6 +3,7 @@ package git_test
 import (
 	"bytes"
 	"crypto/sha1"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -389,6 +390,56 @@ func TestAnIndexThatLeadsOutside(t *testing.T) {
 				if _, err := os.Lstat(filepath.Join(x.dir, "pwned")); err == nil {
 					t.Fatalf("version %s: %s wrote outside of the repository: %+v", version, step.skill, o.result)
 				}
+			}
+		}
+	})
+}
+
+// An index can have a table of offsets at which the threads of git read the entries. The entries there can be other than those
+// that are checked, which are read from the beginning.
+func TestAnIndexWithATableOfOtherEntries(t *testing.T) {
+	onBoth(t, func(t *testing.T, engine string) {
+		x := newTrap(t, engine)
+		x.victim()
+		rel, err := filepath.Rel(filepath.Join(x.dir, "repo"), filepath.Join(x.dir, "pwned"))
+		x.ok(err)
+		honest := strings.Repeat("q", len(rel))
+		x.files(honest, "evil\n")
+		x.git("repo", "add", honest)
+		x.git("repo", "update-index", "--index-version", "2")
+		x.remove(honest)
+		index := []byte(x.read("repo/.git/index"))
+		big, count, end := binary.BigEndian, binary.BigEndian.Uint32(index[8:]), 12
+		for range count {
+			end += (62 + int(big.Uint16(index[end+60:])&0xfff) + 8) &^ 7
+		}
+		var headers []byte
+		index = index[:end:end]
+		extend := func(name string, data []byte) {
+			header := big.AppendUint32([]byte(name), uint32(len(data)))
+			headers = append(headers, header...)
+			index = append(append(index, header...), data...)
+		}
+		other := bytes.ReplaceAll(index[12:end], []byte(honest), []byte(rel))
+		extend("XYZW", other) // git skips what it does not know
+		table := big.AppendUint32(nil, 1)
+		table = big.AppendUint32(big.AppendUint32(table, uint32(end+8)), count)
+		extend("IEOT", table)
+		sum := sha1.Sum(headers)
+		extend("EOIE", append(big.AppendUint32(nil, uint32(end)), sum[:]...))
+		sum = sha1.Sum(index)
+		evil := string(append(index, sum[:]...))
+		x.write("repo/.git/index", evil)
+		x.git("repo", "config", "index.threads", "4")
+		if listed := x.git("repo", "ls-files"); !strings.Contains(listed, rel) {
+			t.Fatalf("git itself reads the entries %s, want %s among them", listed, rel)
+		}
+		for _, step := range everyVerb() {
+			x.write("repo/.git/index", evil) // the verb before has written another
+			o := x.call(step.skill, step.in)
+			x.sprung(step.skill)
+			if _, err := os.Lstat(filepath.Join(x.dir, "pwned")); err == nil {
+				t.Fatalf("%s wrote outside of the repository: %+v", step.skill, o.result)
 			}
 		}
 	})

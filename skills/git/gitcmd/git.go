@@ -37,6 +37,8 @@ const sshCommand = "ssh -oBatchMode=yes -oStrictHostKeyChecking=yes -oIdentities
 
 // overrides are forced onto every git command, over whatever the repository's configuration says. On the command
 // line they win in every git since 2.30. A repository with settings that cannot be overridden is refused before it is opened.
+// With one thread git reads the entries of the index from the beginning, as package guard does, and ignores the table of offsets
+// in it, which can lead to others.
 func overrides() []string {
 	return []string{
 		"core.hooksPath=/dev/null", "core.fsmonitor=", "core.untrackedCache=false", "core.attributesFile=/dev/null",
@@ -46,7 +48,7 @@ func overrides() []string {
 		"submodule.recurse=false", "fetch.recurseSubmodules=false", "push.recurseSubmodules=no", "push.followTags=false",
 		"push.gpgSign=false", "push.pushOption=", "commit.gpgSign=false", "tag.gpgSign=false", "log.showSignature=false",
 		"commit.cleanup=whitespace", "commit.verbose=false", "i18n.commitEncoding=UTF-8", "i18n.logOutputEncoding=UTF-8",
-		"pack.threads=1", "gc.auto=0", "maintenance.auto=false", "init.templateDir=", "color.ui=false", "column.ui=never",
+		"pack.threads=1", "index.threads=1", "gc.auto=0", "maintenance.auto=false", "init.templateDir=", "color.ui=false", "column.ui=never",
 		"status.relativePaths=false", "status.showStash=false", "status.aheadBehind=true", "diff.ignoreSubmodules=dirty",
 		"diff.renames=true", "rebase.autoStash=false", "advice.detachedHead=false",
 	}
