@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -271,7 +272,7 @@ func (o artifactsOptions) copy(ctx context.Context, c *connect.Conn, run string,
 		defer show.Clear()
 		to = io.MultiWriter(to, show.CountBytes("fetched of "+cli.Clean(a.Ref), 0))
 	}
-	size, err = io.Copy(to, io.LimitReader(content, o.limit+1))
+	size, err = io.Copy(to, io.LimitReader(content, min(o.limit, math.MaxInt64-1)+1))
 	if err != nil {
 		return 0, "", fmt.Errorf("fetch %s: %w", a.Ref, err)
 	}
