@@ -32,8 +32,13 @@ func (l *planning) expandStep(s *PlanStep, rule Rule, at string) (entry string, 
 		ptr := "/nodes/" + strconv.Itoa(base+i)
 		l.origins[ptr] = at
 		node, _ := e.fillMarks(n, ptr)
-		object := node.(map[string]any)
-		id := object["id"].(string)
+		object, _ := node.(map[string]any)
+		id, ok := object["id"].(string)
+		if !ok { // a mark stands for its id, or it has a ref
+			l.addError("rule_node", at, "write a rule whose nodes have ids without marks, and no ref", "node %d of the rule for %s is not an object with an id", i, s.Type)
+			l.broken = true
+			continue
+		}
 		e.prefixIDs(object)
 		l.nodes = append(l.nodes, object)
 		if op := object["op"]; !left[id] && op != string(ir.OpFail) && op != string(ir.OpEnd) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,6 +162,28 @@ func TestRulesOfUsers(t *testing.T) {
 	if _, err := WithRules(map[string][]byte{"bad.json": []byte(`{"step_version":"1.0","type":"bad","description":"","entry_node":"x","nodes":[{"id":"a","args":"$arg.none"}]}`)}); err == nil ||
 		!strings.Contains(err.Error(), "bad.json") || !strings.Contains(err.Error(), "$arg.none is not declared") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestNodesOfRulesWithoutIDs checks that a step is refused if the rule makes a node without an id of it.
+func TestNodesOfRulesWithoutIDs(t *testing.T) {
+	for name, node := range map[string]string{
+		"a subgraph":             `{"id":"a","op":"SUBGRAPH","ref":"s@sha256:00"}`,
+		"a ref that is left out": `{"id":"a","op":"SET","ref":"$arg.none"}`,
+		"a ref that is a value":  `{"id":"a","op":"SET","ref":"$arg.some"}`,
+		"an id that is a number": `{"id":"$arg.some","op":"SET"}`,
+		"an id that is left out": `{"id":"$arg.none","op":"SET"}`,
+		"a mark that adds a ref": `{"id":"a","op":"SET","$arg.member":5}`,
+	} {
+		rules, err := WithRules(map[string][]byte{"x.json": fmt.Appendf(nil, `{"step_version":"1.0","type":"X","description":"Does nothing.",
+			"inputs":[{"name":"none"},{"name":"some","default":5},{"name":"member","default":"ref"}],"entry_node":%s,"nodes":[%s]}`, strings.TrimPrefix(strings.SplitN(node, ",", 2)[0], `{"id":`), node)})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		flow, findings := ParseBy([]byte(planned(`{"id":"n","type":"X"}`)), manifests.Lookup, rules)
+		if flow != nil || !slices.ContainsFunc(findings, func(f finding.Finding) bool { return f.Code == "rule_node" }) {
+			t.Errorf("%s: findings %+v, want rule_node", name, findings)
+		}
 	}
 }
 
