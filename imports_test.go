@@ -250,7 +250,7 @@ var mayImport = map[string][]string{
 	"orchestrator/bytecount":        {},                                                                                                                                    // bytes of streams, for progress
 	"orchestrator/tomlkey":          {},                                                                                                                                    // lines of keys, for errors: pure
 	"orchestrator/schedule":         {},                                                                                                                                    // times of cron: pure
-	"orchestrator/board":            {"spritekit/exact", "spritekit/fault", "spritekit/protocol"},                                                                                             // tasks in files; it knows neither runs nor the leader
+	"orchestrator/board":            {"spritekit/exact", "spritekit/fault", "spritekit/protocol"},                                                                          // tasks in files; it knows neither runs nor the leader
 	"orchestrator/board/mirror":     {"orchestrator/board", "orchestrator/forge", "orchestrator/forge/publish", "spritekit/fault"},                                         // issues of a code host as tasks
 	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "orchestrator/schedule", "orchestrator/tomlkey", "spritekit/fault"},                    // definitions and triggers; it starts nothing
 	"orchestrator/checkout":         {"orchestrator/board", "spritekit/readonly"},                                                                                          // commands of workers in git worktrees of this machine

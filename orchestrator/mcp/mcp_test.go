@@ -97,6 +97,7 @@ func TestTaskOfRun(t *testing.T) {
 		"failed":     {api.RunView{Status: lattice.Failed, Error: &api.RunError{Message: "no"}}, false, "", []string{`"status":"completed"`, `"isError":true`, `"message":"no"`}, "inputRequests"},
 		"canceled":   {api.RunView{Status: lattice.Canceled}, false, "", []string{`"status":"cancelled"`}, `"result":`},
 		"not driven": {api.RunView{Status: lattice.Running, Problem: fault.Busy("x", "it was stopped").WithHint("lattice resume")}, false, "", []string{`"status":"working"`, "it was stopped"}, "inputRequests"},
+		"odd text":   {api.RunView{Status: lattice.Running, Problem: fault.Busy("x", "it was\x1b[2J stopped")}, false, "", []string{`"status":"working"`, "stopped"}, `\u001b`},
 		"timed":      {api.RunView{Status: lattice.Waiting, Waits: []lattice.Wait{timed}}, true, "", []string{`"status":"working"`}, "inputRequests"},
 		"told":       {api.RunView{Status: lattice.Waiting, RunID: "run_1", Waits: []lattice.Wait{push}}, false, "", []string{`"status":"input_required"`, `"w1":{"method":"elicitation/create"`, `"properties":{}`, "lattice approve run_1"}, `"decision"`},
 		"opened":     {api.RunView{Status: lattice.Waiting, RunID: "run_1", Waits: []lattice.Wait{push}}, false, "http://h", []string{`"mode":"url"`, `"url":"http://h/runs/run_1"`}, "requestedSchema"},

@@ -255,9 +255,9 @@ func (s *Server) newTask(id string, v api.RunView, page string) *task {
 		t.Status, t.InputRequests = "input_required", s.newRequests(v, page)
 		t.StatusMessage = "waits for a person"
 	case v.Problem != nil:
-		t.StatusMessage = v.Problem.Error()
+		t.StatusMessage = cli.Clean(v.Problem.Error())
 	case v.Stopped:
-		t.StatusMessage = v.Note
+		t.StatusMessage = cli.Clean(v.Note)
 	default:
 		t.StatusMessage = cli.Clean(strings.TrimSpace(v.Node + " " + v.Doing))
 	}
