@@ -15,7 +15,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -197,6 +196,3 @@ func goArch(m elf.Machine) string {
 	}
 	return ""
 }
-
-// isBelow reports whether name is dir or lies in it.
-func isBelow(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
