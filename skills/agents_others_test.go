@@ -28,7 +28,7 @@ func TestOtherRealAgentsWork(t *testing.T) {
 			a := newRealAgent(t, agent, agenttest.Script{Side: "a title", Steps: []agenttest.Step{
 				{Text: "let me see", Calls: []agenttest.Call{call}}, {Text: "all done"},
 			}})
-			data := a.done(map[string]any{"timeout_s": 120})
+			data := a.done(map[string]any{"timeout_s": 900})
 			usage := data["usage"].(map[string]any)
 			if a.read("made") != "made\n" || data["final_text"] != "all done" || data["session_id"] == nil || usage["input"].(float64) < 2000 {
 				t.Errorf("agent.run = %v\n%s", data, a.transcripts())
