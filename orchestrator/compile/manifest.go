@@ -29,7 +29,10 @@ func Manifest(data []byte) (manifests.Skill, []finding.Finding) {
 	skill, err := manifests.ParseSkill(data)
 	if invalid, ok := errors.AsType[*manifests.InvalidError](err); ok {
 		for _, p := range invalid.Problems {
-			c.addProblem(p)
+			twice := func(f finding.Finding) bool { return f.Code == "key_duplicate" && f.Pointer == p.Pointer }
+			if !slices.ContainsFunc(findings, twice) {
+				c.addProblem(p)
+			}
 		}
 	}
 	c.checkUnknown(tree, "", reflect.TypeFor[manifests.Skill](), "$schema")
