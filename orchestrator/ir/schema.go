@@ -53,7 +53,7 @@ func (s SchemaView) ResolveObject() (map[string]any, bool) {
 
 // combinesSchemas reports whether a schema combines other schemas.
 func combinesSchemas(o map[string]any) bool {
-	for _, k := range []string{"allOf", "anyOf", "OneOf", "not", "if", "$dynamicRef", "dependentSchemas", "dependencies", "unevaluatedProperties", "$id"} {
+	for _, k := range []string{"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef", "dependentSchemas", "dependencies", "unevaluatedProperties", "$id"} {
 		if _, ok := o[k]; ok {
 			return true
 		}
