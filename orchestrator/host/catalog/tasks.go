@@ -81,7 +81,7 @@ func (a *API) TaskRoutes(handle func(string, func(http.ResponseWriter, *http.Req
 
 // TaskRoutesOf are the tasks of the sprite that get returns, which is used until done.
 func (a *API) TaskRoutesOf(handle func(string, func(http.ResponseWriter, *http.Request) error), at string, get func(*http.Request) (s *fleet.Sprite, done func(), err error)) {
-	// with runs fn on the tasks that have not ended; the sprite is awake until it returns.
+	// with runs fn on the tasks that have not ended; the sprite is awake until it returns. fn must not wait: see [fleet.Sprite.ChangeTasks].
 	with := func(r *http.Request, fn func(tasks map[string]fleet.Task, now time.Time) error) error {
 		s, done, err := get(r)
 		if err != nil {
@@ -96,8 +96,10 @@ func (a *API) TaskRoutesOf(handle func(string, func(http.ResponseWriter, *http.R
 			Name: name, Expire: left.Round(time.Second).String(), StartedAt: a.Now().Add(t.Started.Sub(now)), ExpiresAt: a.Now().Add(left),
 		}
 	}
+	// put answers outside of with: a sprite that does not read its answer must not hold up those who ask how it stands.
 	put := func(w http.ResponseWriter, r *http.Request, in taskRequest, status int, allowed func(known bool) error) error {
-		return with(r, func(tasks map[string]fleet.Task, now time.Time) error {
+		var made sprites.Task
+		err := with(r, func(tasks map[string]fleet.Task, now time.Time) error {
 			kept, known := tasks[in.Name]
 			if err := allowed(known); err != nil {
 				return err
@@ -110,21 +112,30 @@ func (a *API) TaskRoutesOf(handle func(string, func(http.ResponseWriter, *http.R
 			}
 			kept.Until = now.Add(time.Duration(in.Expire))
 			tasks[in.Name] = kept
-			wire.WriteJSON(w, status, describe(in.Name, tasks[in.Name], now))
+			made = describe(in.Name, kept, now)
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		wire.WriteJSON(w, status, made)
+		return nil
 	}
 	none := func(name string) error { return wire.Refuse(http.StatusNotFound, "task not found: "+name, "") }
 
 	handle("GET "+at, func(w http.ResponseWriter, r *http.Request) error {
-		return with(r, func(tasks map[string]fleet.Task, now time.Time) error {
-			all := []sprites.Task{}
+		all := []sprites.Task{}
+		err := with(r, func(tasks map[string]fleet.Task, now time.Time) error {
 			for _, name := range slices.Sorted(maps.Keys(tasks)) {
 				all = append(all, describe(name, tasks[name], now))
 			}
-			wire.WriteJSON(w, http.StatusOK, map[string]any{"tasks": all})
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		wire.WriteJSON(w, http.StatusOK, map[string]any{"tasks": all})
+		return nil
 	})
 	handle("POST "+at, func(w http.ResponseWriter, r *http.Request) error {
 		in, err := readTask(w, r, "")
@@ -146,25 +157,35 @@ func (a *API) TaskRoutesOf(handle func(string, func(http.ResponseWriter, *http.R
 		return put(w, r, in, http.StatusOK, func(bool) error { return nil })
 	})
 	handle("GET "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
-		return with(r, func(tasks map[string]fleet.Task, now time.Time) error {
+		var found sprites.Task
+		err := with(r, func(tasks map[string]fleet.Task, now time.Time) error {
 			name := r.PathValue("task")
 			kept, ok := tasks[name]
 			if !ok {
 				return none(name)
 			}
-			wire.WriteJSON(w, http.StatusOK, describe(name, kept, now))
+			found = describe(name, kept, now)
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		wire.WriteJSON(w, http.StatusOK, found)
+		return nil
 	})
 	handle("DELETE "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
-		return with(r, func(tasks map[string]fleet.Task, _ time.Time) error {
+		err := with(r, func(tasks map[string]fleet.Task, _ time.Time) error {
 			name := r.PathValue("task")
 			if _, ok := tasks[name]; !ok {
 				return none(name)
 			}
 			delete(tasks, name)
-			w.WriteHeader(http.StatusNoContent)
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	})
 }

@@ -258,6 +258,7 @@ func (s *Sprite) OpenProxy(most int32) (done func(), ok bool) {
 }
 
 // ChangeTasks calls fn with the tasks of the sprite that have not ended, which fn may change. The sprite is awake until it returns.
+// fn is called with the lock of the sprite, so that it must not wait for anything, a client least of all.
 func (s *Sprite) ChangeTasks(fn func(tasks map[string]Task, now time.Time) error) error {
 	release, err := s.Hold()
 	if err != nil {
