@@ -26,6 +26,8 @@ const (
 	stopGrace = 10 * time.Second // between TERM and KILL, unless a request says otherwise
 	endGrace  = 2 * time.Second  // the same when the sandbox ends with the host, a restore or a deletion
 	lineWait  = 200 * time.Millisecond
+	// startWait is how long those who cause a start wait for its outcome, which nearly always comes within milliseconds.
+	startWait = time.Second
 )
 
 // Set keeps the services of one sprite running while its sandbox is up. It carries out the commands of the machine and tells
@@ -43,6 +45,7 @@ type Set struct {
 	box     *sandbox.Box
 	env     []string                 // of all services of this box
 	procs   map[string]*sandbox.Proc // by service, while it is live
+	starts  int                      // processes that are being started
 	timers  []timer
 	rearm   chan struct{} // told when timers has changed
 	changed chan struct{} // closed at the next step
@@ -88,6 +91,14 @@ func (v *Set) loadDefinitions() error {
 // Up starts the services in a box that has just started.
 func (v *Set) Up(box *sandbox.Box, env []string) error {
 	v.Wait() // the box before it has, or it would not have been replaced
+	if err := v.beginBox(box, env); err != nil {
+		return err
+	}
+	v.awaitStarts()
+	return nil
+}
+
+func (v *Set) beginBox(box *sandbox.Box, env []string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := v.loadDefinitions(); err != nil {
@@ -97,6 +108,25 @@ func (v *Set) Up(box *sandbox.Box, env []string) error {
 	v.tasks.Go(func() { v.fireTimers(box) })
 	v.stepMachine(boxStarted{})
 	return nil
+}
+
+// awaitStarts waits until no process is being started any more, as long as a sandbox that answers takes for that.
+func (v *Set) awaitStarts() {
+	late := time.NewTimer(startWait)
+	defer late.Stop()
+	for {
+		v.mu.Lock()
+		over, changed := v.starts == 0, v.changed
+		v.mu.Unlock()
+		if over {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return
+		}
+	}
 }
 
 // Quit ends the services in good order, as far as they do so in time. The box is about to be stopped.
@@ -144,11 +174,12 @@ func (v *Set) Wait() {
 	}
 }
 
-// tellMachine takes in a fact.
+// tellMachine takes in a fact, and waits for the processes that are started because of it.
 func (v *Set) tellMachine(f fact) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.stepMachine(f)
+	v.mu.Unlock()
+	v.awaitStarts()
 }
 
 // stepMachine takes in a fact and all that follows from it at once. mu is held.
@@ -201,37 +232,58 @@ func (v *Set) logOf(name string) *serviceLog {
 	return l
 }
 
-// spawnProcess starts a service's process and follows it.
+// spawnProcess starts a service's process. The sandbox is asked without the lock: one that does not answer, or is frozen, must
+// hold up neither those who ask how the services stand nor those who stop it.
 func (v *Set) spawnProcess(o spawn) fact {
-	service, name := o.spec, o.spec.Name
-	fail := func(err error) fact {
-		v.logOf(name).addOutput("stderr", [][]byte{[]byte(err.Error() + "\n")})
-		return startFailed{name, o.run, err.Error()}
-	}
 	if v.box == nil {
-		return fail(errors.New("the sandbox is not up"))
+		return v.noteFailure(o, errors.New("the sandbox is not up"))
 	}
-	var outputs [2]*os.File // our ends of stdout and stderr
+	service := o.spec
 	p := spec.Process{Program: service.Cmd, Argv: append([]string{service.Cmd}, service.Args...), Dir: service.Dir, Whole: true}
 	p.Dir = cmp.Or(p.Dir, program.DefaultDir)
 	p.Env = program.MergeEnv(v.env, program.EnvOf(service.Env))
+	var outputs [2]*os.File // our ends of stdout and stderr
 	for i, to := range []**os.File{&p.Stdout, &p.Stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			closeFiles(outputs[0], p.Stdout)
-			return fail(fmt.Errorf("make a pipe: %w", err))
+			return v.noteFailure(o, fmt.Errorf("make a pipe: %w", err))
 		}
 		outputs[i], *to = r, w
 	}
-	proc, err := v.box.Exec(p)
-	closeFiles(p.Stdout, p.Stderr)
+	box := v.box
+	v.starts++
+	v.tasks.Go(func() {
+		proc, err := box.Exec(p)
+		closeFiles(p.Stdout, p.Stderr)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.starts--
+		v.stepMachine(v.noteStart(o, proc, err, outputs))
+	})
+	return nil
+}
+
+// noteStart follows a process that has started, and returns the outcome of the start as a fact. mu is held.
+func (v *Set) noteStart(o spawn, proc *sandbox.Proc, err error, outputs [2]*os.File) fact {
+	name := o.spec.Name
 	if err != nil {
 		closeFiles(outputs[:]...)
-		return fail(err)
+		return v.noteFailure(o, err)
 	}
-	v.procs[name] = proc
-	v.attendProcess(name, o.run, proc, v.logOf(name), outputs)
+	if v.machine.presentAttempt(name, o.run) != nil {
+		v.procs[name] = proc
+		v.attendProcess(name, o.run, proc, v.logOf(name), outputs)
+	} else { // the sandbox has ended in between
+		closeFiles(outputs[:]...)
+	}
 	return began{name, o.run, proc.PID}
+}
+
+// noteFailure logs why a process could not be started. mu is held.
+func (v *Set) noteFailure(o spawn, err error) fact {
+	v.logOf(o.spec.Name).addOutput("stderr", [][]byte{[]byte(err.Error() + "\n")})
+	return startFailed{o.spec.Name, o.run, err.Error()}
 }
 
 func closeFiles(files ...*os.File) {
