@@ -72,8 +72,11 @@ func (a *API) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root 
 		if err := checkName(name, string(op.Dest)); err != nil {
 			return nil, err
 		}
-		kept := &spool{dir: a.TempDir()}
+		kept := &wire.Spool{Dir: a.TempDir()}
 		count, err := collectEntries(kept, list, most, op.Kind == files.List && most == maxEntries, show, func(emit files.Emit) error { return f.Do(r.Context(), op, emit) })
+		if errors.Is(err, wire.ErrLongAnswer) {
+			err = fileRefusal{syscall.EFBIG, "the names of the files are too long for one answer: list the folders one by one"}
+		}
 		if err == nil {
 			tail := map[string]any{"path": name, "count": count}
 			if finish != nil {
@@ -82,18 +85,18 @@ func (a *API) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root 
 			err = endObject(kept, tail)
 		}
 		if err != nil {
-			kept.close()
+			kept.Close()
 			return nil, err
 		}
 		return func() {
-			defer kept.close()
-			kept.sendAnswer(w)
+			defer kept.Close()
+			kept.Send(w, "application/json")
 		}, nil
 	})
 }
 
 // collectEntries writes the beginning of an object with the entries that do emits.
-func collectEntries(kept *spool, list string, most int, strict bool, show func(files.Entry) any, do func(files.Emit) error) (count int, err error) {
+func collectEntries(kept *wire.Spool, list string, most int, strict bool, show func(files.Entry) any, do func(files.Emit) error) (count int, err error) {
 	out := bufio.NewWriter(kept)
 	fmt.Fprintf(out, "{%q:[", list)
 	err = do(func(e files.Entry) error {
@@ -123,7 +126,7 @@ func collectEntries(kept *spool, list string, most int, strict bool, show func(f
 }
 
 // endObject writes further members and the end of an object.
-func endObject(kept *spool, members map[string]any) error {
+func endObject(kept *wire.Spool, members map[string]any) error {
 	rest, err := json.Marshal(members)
 	if err != nil {
 		return err

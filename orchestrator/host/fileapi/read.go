@@ -177,7 +177,7 @@ func (a *API) WriteFile(w http.ResponseWriter, r *http.Request) error {
 		}
 		mode = &m
 	}
-	content, err := createNameless(a.TempDir())
+	content, err := wire.CreateNameless(a.TempDir())
 	if err != nil {
 		return err
 	}
