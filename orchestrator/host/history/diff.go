@@ -1,9 +1,12 @@
 package history
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -17,48 +20,61 @@ import (
 // accept application/x-ndjson, the last of which says that it is complete, else as an array. `to` is the present state
 // unless it is given, and `from` the checkpoint that it descends from.
 func (hs *API) Diff(w http.ResponseWriter, r *http.Request) error {
+	kept := &wire.Spool{Dir: hs.TempDir()}
+	defer kept.Close()
+	lined := strings.Contains(r.Header.Get("Accept"), "application/x-ndjson")
+	if err := hs.compareStates(r, kept, lined); err != nil {
+		return err
+	}
+	if lined {
+		kept.Send(w, "application/x-ndjson")
+	} else {
+		kept.Send(w, "application/json")
+	}
+	return nil
+}
+
+// compareStates writes the answer of Diff. It is at the sprite's gate only until it returns: a slow client holds up no other call.
+func (hs *API) compareStates(r *http.Request, to io.Writer, lined bool) error {
 	_, rec, leave, err := hs.Sprites.Enter(r.Context(), r.PathValue("name"), 1)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	from, to := r.URL.Query().Get("from"), r.URL.Query().Get("to")
-	to = cmp.Or(to, sprites.Current)
-	if from == "" {
-		if from, err = hs.sourceOf(rec, to); err != nil {
+	old, now := r.URL.Query().Get("from"), cmp.Or(r.URL.Query().Get("to"), sprites.Current)
+	if old == "" {
+		if old, err = hs.sourceOf(rec, now); err != nil {
 			return err
 		}
 	}
-	a, err := hs.listFolders(rec, from)
+	a, err := hs.listFolders(rec, old)
 	if err != nil {
 		return err
 	}
-	b, err := hs.listFolders(rec, to)
+	b, err := hs.listFolders(rec, now)
 	if err != nil {
 		return err
 	}
-	lined := strings.Contains(r.Header.Get("Accept"), "application/x-ndjson")
+	out := bufio.NewWriter(to)
+	enc, before := json.NewEncoder(out), "["
+	err = tree.Diff(r.Context(), a, b, func(c tree.Change) error {
+		if !lined {
+			if _, err := out.WriteString(before); err != nil {
+				return err
+			}
+			before = ","
+		}
+		return enc.Encode(describeChange(c))
+	})
+	if err != nil {
+		return err
+	}
+	end := `{"type":"complete"}`
 	if !lined {
-		changes := []sprites.Change{}
-		err := tree.Diff(r.Context(), a, b, func(c tree.Change) error {
-			changes = append(changes, describeChange(c))
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		wire.WriteJSON(w, http.StatusOK, changes)
-		return nil
+		end = strings.TrimSuffix(before, ",") + "]"
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	enc := json.NewEncoder(w)
-	err = tree.Diff(r.Context(), a, b, func(c tree.Change) error { return enc.Encode(describeChange(c)) })
-	if err != nil {
-		_ = enc.Encode(map[string]string{"type": "error", "error": err.Error()}) // a client that is gone does not matter
-		return nil
-	}
-	_ = enc.Encode(map[string]string{"type": "complete"})
-	return nil
+	_, err = out.WriteString(end + "\n")
+	return errors.Join(err, out.Flush())
 }
 
 // sourceOf is the checkpoint that a state descends from.

@@ -122,6 +122,55 @@ func (w *testWorld) read(sprite, file string) string {
 
 type handler func(http.ResponseWriter, *http.Request) error
 
+// slowClient is a client that takes no answer before something has been done.
+type slowClient struct {
+	*httptest.ResponseRecorder
+	first func()
+}
+
+func (c *slowClient) Write(p []byte) (int, error) {
+	c.first()
+	return c.ResponseRecorder.Write(p)
+}
+
+// A client that does not read a diff keeps nobody from passing the gate of the sprite alone.
+func TestDiffsWaitOutsideOfTheGate(t *testing.T) {
+	w := newTestWorld(t)
+	w.create("s")
+	w.mustAsk(w.CreateCheckpoint, "", "s", "", "{}")
+	for _, c := range []struct{ file, accept, want string }{
+		{"", "", "[]\n"},
+		{"", "application/x-ndjson", `{"type":"complete"}` + "\n"},
+		{"a", "", `[{"path":"/a",`},
+		{"a", "application/x-ndjson", `{"path":"/a",`},
+		{"b", "", "}\n" + `,{"path":"/b",`},
+		{"b", "application/x-ndjson", "}\n" + `{"path":"/b",`},
+	} {
+		if c.file != "" {
+			w.write("s", c.file, "new")
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.SetPathValue("name", "s")
+		r.Header.Set("Accept", c.accept)
+		client := &slowClient{httptest.NewRecorder(), func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, _, leave, err := w.Sprites.Enter(ctx, "s", fleet.Alone)
+			if err != nil {
+				t.Errorf("%q as %q: while the answer waits for its reader: %v", c.file, c.accept, err)
+				return
+			}
+			leave()
+		}}
+		if err := w.Diff(client, r); err != nil {
+			t.Fatal(err)
+		}
+		if got := client.Body.String(); !strings.Contains(got, c.want) || c.accept != "" && !strings.HasSuffix(got, `{"type":"complete"}`+"\n") {
+			t.Errorf("%q as %q: got %q, want %q in it", c.file, c.accept, got, c.want)
+		}
+	}
+}
+
 // ask calls a handler with the path values name and id.
 func (w *testWorld) ask(h handler, query, name, id, body string) (string, error) {
 	w.Helper()
