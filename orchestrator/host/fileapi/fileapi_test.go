@@ -2,6 +2,9 @@ package fileapi
 
 import (
 	"errors"
+	"io"
+	"math"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,6 +13,58 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/files"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
+
+// A download goes on from a copy when another call needs the sprite alone. The copy takes no more of the disk than the file does.
+func TestTakeBack(t *testing.T) {
+	t.Parallel()
+	const hole = 256 << 20
+	for name, c := range map[string]struct {
+		data    string // at the beginning of the file, and at its end
+		size    int64
+		at, end int64
+		want    string // that is read
+		holes   int64  // at the start of that
+		err     error
+	}{
+		"whole":               {"begin", 10, 0, 10, "beginbegin", 0, nil},
+		"from the middle":     {"begin", 10, 7, 10, "gin", 0, nil},
+		"up to the middle":    {"begin", 10, 0, 7, "beginbe", 0, nil},
+		"a hole in it":        {"begin", hole, hole - 8, hole, "\x00\x00\x00begin", 0, nil},
+		"behind the data":     {"begin", hole, 5, hole, "begin", hole - 10, nil},
+		"shorter than told":   {"begin", 10, 7, math.MaxInt64, "gin", 0, io.ErrUnexpectedEOF},
+		"it ends before that": {"begin", 10, 20, 30, "", 0, io.ErrUnexpectedEOF},
+	} {
+		dir := t.TempDir()
+		file, err := os.Create(dir + "/file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []int64{0, c.size - int64(len(c.data))} {
+			if _, err := file.WriteAt([]byte(c.data), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := &lent{dir: dir, file: file, at: c.at, end: c.end}
+		if err := l.takeBack(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		st, err := l.file.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept := st.Sys().(*syscall.Stat_t).Blocks * 512; kept > 1<<20 {
+			t.Errorf("%s: the copy takes %d bytes of the disk", name, kept)
+		}
+		if _, err := io.CopyN(io.Discard, l, c.holes); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, err := io.ReadAll(l)
+		if string(got) != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: read %q, %v, want %q, %v", name, got, err, c.want, c.err)
+		}
+		l.close()
+	}
+}
 
 // A list of files ends when it has as many entries, or bytes, as one answer may have.
 func TestListsAreBounded(t *testing.T) {

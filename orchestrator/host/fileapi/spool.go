@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/host/files"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
@@ -47,17 +48,41 @@ func (l *lent) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// takeBack leaves the sprite's file and goes on from a copy of the rest.
+// takeBack leaves the sprite's file and goes on from a copy of the rest. The copy has the file's holes: it takes no more of the
+// disk than the file, however long a sprite says that is.
 func (l *lent) takeBack() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	copied, err := wire.CreateNameless(l.dir)
 	if err == nil {
-		_, err = io.Copy(copied, io.NewSectionReader(l.file, l.at-l.base, l.end-l.at))
+		err = l.copyRest(copied)
 	}
 	l.file.Close()
 	l.file, l.base = copied, l.at
 	return err
+}
+
+// copyRest copies what the client has not read. A file that has become shorter is copied as far as it goes. mu is held.
+func (l *lent) copyRest(to *os.File) error {
+	st, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	from, size := l.at-l.base, min(l.end-l.base, st.Size())
+	for at := from; at < size; {
+		start, end := files.NextExtent(l.file, at, size)
+		if _, err := to.Seek(start-from, io.SeekStart); err != nil {
+			return err
+		}
+		n, err := io.Copy(to, io.NewSectionReader(l.file, start, end-start))
+		if err != nil {
+			return err
+		}
+		if at = end; n < end-start {
+			return nil
+		}
+	}
+	return to.Truncate(max(size-from, 0))
 }
 
 func (l *lent) close() {

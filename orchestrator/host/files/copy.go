@@ -210,7 +210,7 @@ func (c *copier) copyContent(out, in *os.File) error {
 		return err
 	}
 	for at := int64(0); at < st.Size(); {
-		start, end := nextExtent(in, at, st.Size())
+		start, end := NextExtent(in, at, st.Size())
 		if _, err := in.Seek(start, io.SeekStart); err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ func cloneBlocks(out, in *os.File) bool {
 	return unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) == nil
 }
 
-// nextExtent finds the next bytes at or behind at that are no hole.
-func nextExtent(f *os.File, at, size int64) (start, end int64) {
+// NextExtent finds the next bytes at or behind at that are no hole.
+func NextExtent(f *os.File, at, size int64) (start, end int64) {
 	start, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 	if err == unix.ENXIO {
 		return size, size // a hole to the end
