@@ -66,6 +66,29 @@ func TestTakeBack(t *testing.T) {
 	}
 }
 
+// A short message cannot ask for names that take far more memory than it does.
+func TestWatchedNames(t *testing.T) {
+	t.Parallel()
+	many := func(n int) []string { return make([]string, n) }
+	for name, c := range map[string]struct {
+		paths []string
+		dir   string
+		want  int // names, -1 for a refusal
+	}{
+		"none":                     {nil, "", 0},
+		"absolute and relative":    {[]string{"/a", "b"}, "/workspace", 2},
+		"many":                     {many(1000), "/workspace", 1000},
+		"a long folder":            {many(2), strings.Repeat("x", 300<<10), 2},
+		"a long folder, many":      {many(100_000), strings.Repeat("x", 500<<10), -1},
+		"a short folder, too many": {many(300_000), "/", -1},
+	} {
+		names, ok := watchedNames(c.paths, c.dir)
+		if ok != (c.want >= 0) || ok && len(names) != c.want {
+			t.Errorf("%s: %d names, %t, want %d", name, len(names), ok, c.want)
+		}
+	}
+}
+
 // A list of files ends when it has as many entries, or bytes, as one answer may have.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -24,6 +25,8 @@ import (
 
 const (
 	maxSubscribe = 1 << 20          // bytes of a message that subscribes
+	maxNames     = 700 << 10        // bytes of the names in a subscription: a watcher takes one line of 1 MiB, in base64
+	nameCost     = 16               // bytes that a name takes besides its own
 	maxAsked     = 64               // subscriptions that have not been answered
 	watchSend    = 30 * time.Second // a client that takes no event for so long is gone
 )
@@ -183,11 +186,16 @@ func (c *fileWatch) readSubscriptions(ctx context.Context) {
 		if json.Unmarshal(text, &in) != nil || in.Type != "subscribe" {
 			continue
 		}
+		names, ok := watchedNames(in.Paths, in.WorkingDir)
+		if !ok {
+			if !c.sendEvent(ctx, sprites.FileEvent{Type: string(files.Failed), Message: fmt.Sprintf("the names of a subscription are longer than %d bytes: subscribe to them in parts", maxNames), Timestamp: time.Now().UTC()}) {
+				return
+			}
+			continue
+		}
 		s := files.Subscription{Recursive: in.Recursive}
-		names := make([]string, len(in.Paths))
-		for i, p := range in.Paths {
-			names[i] = fileName(p, in.WorkingDir)
-			s.Paths = append(s.Paths, []byte(names[i]))
+		for _, name := range names {
+			s.Paths = append(s.Paths, []byte(name))
 		}
 		select {
 		case c.asked <- names:
@@ -198,6 +206,20 @@ func (c *fileWatch) readSubscriptions(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// watchedNames returns the absolute names of a subscription; false when they are too long together. Each holds the folder that the
+// client works in, so that a short message could ask for more names than fit into memory.
+func watchedNames(paths []string, workingDir string) (names []string, ok bool) {
+	size := 0
+	for _, p := range paths {
+		name := fileName(p, workingDir)
+		if size += len(name) + nameCost; size > maxNames {
+			return nil, false
+		}
+		names = append(names, name)
+	}
+	return names, true
 }
 
 // sendEvents passes on the watcher's events, and reports whether the watcher ended. Output of a sandbox is not trusted: a line
