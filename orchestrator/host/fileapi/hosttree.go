@@ -198,7 +198,7 @@ func (f hostFiles) Write(_ context.Context, name string, content *os.File, size 
 
 func (f hostFiles) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 	return files.Do(ctx, f.tree, op, func(e files.Entry) error {
-		if e.ModTime.IsZero() {
+		if e.Tick {
 			return nil
 		}
 		return emit(e)

@@ -53,14 +53,14 @@ type Entry struct {
 	Mode    fs.FileMode
 	Size    int64
 	ModTime time.Time
+	Tick    bool // it is no file: it only says that a long operation is still at work
 }
 
-// Emit takes one entry. An entry of zero ModTime only says that a long operation is still at work. An error ends the
-// operation.
+// Emit takes one entry. An error ends the operation.
 type Emit func(Entry) error
 
 // tick is the entry that says nothing.
-var tick = Entry{}
+var tick = Entry{Tick: true}
 
 // Kind names an operation.
 type Kind string

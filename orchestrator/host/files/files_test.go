@@ -52,7 +52,7 @@ func do(t *testing.T, dir string, op Op) (said []string, err error) {
 		op.Dest = []byte(filepath.Join(dir, string(op.Dest)))
 	}
 	err = Do(context.Background(), Kernel{}, op, func(e Entry) error {
-		if !e.ModTime.IsZero() {
+		if !e.Tick {
 			said = append(said, e.Rel)
 		}
 		return nil
@@ -364,5 +364,32 @@ func TestDeepTree(t *testing.T) {
 	}
 	if got := find(t, dir); got != "" {
 		t.Errorf("left %.40s…", got)
+	}
+}
+
+// Every file arrives, whenever it was changed last: a sprite may give it any time. Ticks do not.
+func TestEntriesOfAnyTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		entry Entry
+		come  bool
+	}{
+		{Entry{Rel: "usual", ModTime: time.Unix(1_700_000_000, 0)}, true},
+		{Entry{Rel: "epoch", ModTime: time.Unix(0, 0)}, true},
+		{Entry{Rel: "year one", ModTime: time.Time{}}, true},
+		{Entry{Rel: "far", ModTime: time.Unix(1<<40, 0)}, true},
+		{Entry{ModTime: time.Time{}}, true}, // the listed file itself
+		{tick, false},
+	} {
+		var stream bytes.Buffer
+		out := NewEncoder(&stream)
+		if err := errors.Join(out.Entry(c.entry), out.End()); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		err := Decode(&stream, func(e Entry) error { got = append(got, e.Rel); return nil })
+		if err != nil || len(got) > 1 || (len(got) == 1) != c.come || c.come && got[0] != c.entry.Rel {
+			t.Errorf("%+v arrives as %q, %v", c.entry, got, err)
+		}
 	}
 }

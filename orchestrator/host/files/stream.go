@@ -29,7 +29,7 @@ func NewEncoder(w io.Writer) *Encoder { return &Encoder{bufio.NewWriterSize(w, 3
 
 // Entry is an Emit.
 func (e *Encoder) Entry(x Entry) error {
-	if x.ModTime.IsZero() {
+	if x.Tick {
 		return errors.Join(e.w.WriteByte(recordTick), e.w.Flush()) // it is to be noticed whether anybody listens
 	}
 	if len(x.Rel) > maxName {
