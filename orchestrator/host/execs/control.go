@@ -2,6 +2,7 @@ package execs
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -179,7 +180,9 @@ func (e envelope) decodeArguments() (url.Values, error) {
 	}
 	var args map[string]any
 	if len(e.Args) > 0 {
-		if err := json.Unmarshal(e.Args, &args); err != nil {
+		exact := json.NewDecoder(bytes.NewReader(e.Args))
+		exact.UseNumber() // the number of a session is too large for the digits that a float64 is written with
+		if err := exact.Decode(&args); err != nil {
 			return nil, fmt.Errorf("the arguments cannot be read: %w", err)
 		}
 	}
@@ -191,7 +194,7 @@ func (e envelope) decodeArguments() (url.Values, error) {
 		}
 		for _, one := range list {
 			switch one.(type) {
-			case string, bool, float64:
+			case string, bool, json.Number:
 				q.Add(name, fmt.Sprint(one))
 			case nil:
 			default:
