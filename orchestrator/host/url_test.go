@@ -276,6 +276,46 @@ func TestURLByAddress(t *testing.T) {
 	}
 }
 
+// The address of a sprite that is gone is free again when the next sprite gets one, and nothing listens there.
+func TestAddressesOfGoneSprites(t *testing.T) {
+	client, _ := serve(t, urlHost(t, t.TempDir()))
+	listens := func(name string) func() bool {
+		t.Helper()
+		if _, err := client.Create(t.Context(), sprites.Create{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+		access, err := client.URLs().Invite(t.Context(), name, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := url.Parse(access.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() bool {
+			conn, err := net.Dial("tcp", at.Host)
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		}
+	}
+	gone, stays := listens("gone"), listens("stays")
+	if err := client.Delete(t.Context(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	next := listens("next")
+	for _, c := range []struct {
+		name    string
+		listens func() bool
+		want    bool
+	}{{"gone", gone, false}, {"stays", stays, true}, {"next", next, true}} {
+		if got := c.listens(); got != c.want {
+			t.Errorf("at the address of %s a server listens: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
 // TestReverseProxy hands requests on as a reverse proxy does, by names that the host's operator allows, and no others.
 func TestReverseProxy(t *testing.T) {
 	self, err := os.Executable()

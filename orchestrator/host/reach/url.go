@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/services"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
@@ -49,7 +50,8 @@ type urlServer struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 	serving   sync.WaitGroup
-	domains   []string // below which a reverse proxy has sprites' names, with a dot in front
+	domains   []string      // below which a reverse proxy has sprites' names, with a dot in front
+	giving    boltfile.Lock // held while a sprite gets an address
 	addresses urlAddresses
 }
 
@@ -101,7 +103,8 @@ func (a *API) serveURLs(addr string) (*urlServer, error) {
 
 func (u *urlServer) serveListener(l net.Listener) {
 	u.serving.Go(func() {
-		if err := u.server.Serve(patient.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
+		err := u.server.Serve(patient.Listener(l))
+		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) { // or the sprite is gone
 			u.Config.Log.Error().Err(err).Stringer("at", l.Addr()).Msg("the URLs of sprites are no longer served")
 		}
 	})
@@ -307,10 +310,19 @@ func (u *urlServer) addressOf(name string) string {
 	return "http://" + net.JoinHostPort(addr.String(), strconv.Itoa(u.port)) + "/"
 }
 
-// giveAddress gives a sprite an address of its own, if it has none yet.
+// giveAddress gives a sprite an address of its own, if it has none yet. Sprites that are gone lose theirs first.
 func (u *urlServer) giveAddress(name string) (string, error) {
+	u.giving.Lock()
+	defer u.giving.Unlock()
 	if at := u.addressOf(name); at != "" {
 		return at, nil
+	}
+	kept, err := u.Store.Addresses()
+	if err == nil {
+		err = u.addresses.dropGone(kept)
+	}
+	if err != nil {
+		return "", fmt.Errorf("forget the addresses of sprites that are gone: %w", err)
 	}
 	var failed error
 	for n := range addressTries {
@@ -328,6 +340,7 @@ func (u *urlServer) giveAddress(name string) (string, error) {
 			u.addresses.dropAddress(name, addr)
 			return "", errors.Join(err, l.Close())
 		}
+		u.addresses.keepListener(addr, l)
 		u.serveListener(l)
 		return u.addressOf(name), nil
 	}
@@ -352,6 +365,7 @@ func (u *urlServer) restoreAddresses() error {
 			}
 			continue
 		}
+		u.addresses.keepListener(addr, l)
 		u.serveListener(l)
 	}
 	return nil

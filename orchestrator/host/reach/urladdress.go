@@ -2,7 +2,9 @@ package reach
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 )
@@ -20,6 +22,7 @@ type urlAddresses struct {
 	mu   sync.Mutex            // guards the fields below
 	of   map[string]netip.Addr // by the sprite's name
 	from map[netip.Addr]string
+	at   map[netip.Addr]net.Listener
 }
 
 // ownerOf returns the sprite that has an address.
@@ -46,7 +49,7 @@ func (a *urlAddresses) takeAddress(name string, addr netip.Addr) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of == nil {
-		a.of, a.from = map[string]netip.Addr{}, map[netip.Addr]string{}
+		a.of, a.from, a.at = map[string]netip.Addr{}, map[netip.Addr]string{}, map[netip.Addr]net.Listener{}
 	}
 	if _, taken := a.from[addr]; taken || len(a.of) >= maxAddresses {
 		return false
@@ -60,6 +63,33 @@ func (a *urlAddresses) dropAddress(name string, addr netip.Addr) {
 	defer a.mu.Unlock()
 	delete(a.of, name)
 	delete(a.from, addr)
+	delete(a.at, addr)
+}
+
+// keepListener notes the listener of a taken address.
+func (a *urlAddresses) keepListener(addr netip.Addr, l net.Listener) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at[addr] = l
+}
+
+// dropGone drops the addresses of all sprites but those in kept, and closes their listeners.
+func (a *urlAddresses) dropGone(kept map[string]netip.Addr) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var failed error
+	for name, addr := range a.of {
+		if _, ok := kept[name]; ok {
+			continue
+		}
+		if l := a.at[addr]; l != nil {
+			failed = errors.Join(failed, l.Close())
+		}
+		delete(a.of, name)
+		delete(a.from, addr)
+		delete(a.at, addr)
+	}
+	return failed
 }
 
 // proposeAddress returns the nth address that a sprite could have: 127.64.0.0 and above, which nothing else has by custom.
