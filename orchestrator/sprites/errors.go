@@ -245,7 +245,7 @@ func parseAPIError(status int, body []byte) *APIError {
 	}
 	e := &APIError{Status: status, Code: in.Code, Message: in.Message, Path: in.Path}
 	if in.RetryAfter > 0 {
-		e.RetryAfter = time.Duration(in.RetryAfter * float64(time.Second))
+		e.RetryAfter = backoff.Seconds(in.RetryAfter)
 	}
 	if e.Message == "" {
 		e.Message = in.Error

@@ -4,6 +4,8 @@ package backoff
 
 import (
 	"context"
+	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -35,11 +37,20 @@ func Wait(ctx context.Context, d time.Duration) error {
 // After reads how long a server asks to wait: seconds or a date.
 func After(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
-	if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 {
-		return time.Duration(seconds) * time.Second
+	// Of a number that is too large, ParseInt returns the largest.
+	if seconds, err := strconv.ParseInt(text, 10, 64); seconds > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+		return Seconds(float64(seconds))
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, time.Until(at))
 	}
 	return 0
+}
+
+// Seconds returns a duration of so many seconds, the longest one for more than that.
+func Seconds(n float64) time.Duration {
+	if n >= time.Duration(math.MaxInt64).Seconds() {
+		return math.MaxInt64
+	}
+	return time.Duration(n * float64(time.Second))
 }
