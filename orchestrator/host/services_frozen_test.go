@@ -2,6 +2,11 @@ package host
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,5 +65,75 @@ func TestRestartsOfFrozenServices(t *testing.T) {
 	await("running")
 	if err := w.client.Delete(t.Context(), "s"); err != nil {
 		t.Errorf("delete it: %v", err)
+	}
+}
+
+// openOf counts the descriptors of this process that lead to something whose name contains text.
+func openOf(t *testing.T, text string) (n int) {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc here: descriptors are not counted")
+	}
+	for _, e := range all {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.Contains(to, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// A sprite that makes and deletes services, or ends their processes, without end costs the host a bounded number of files and
+// descriptors.
+func TestServicesWithoutEnd(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	w.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := errors.New("over")
+	put := func(s sprites.Service) error { // returns when its process has ended
+		err := w.client.Services().Put(t.Context(), "s", s, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
+			if e.Type == "exit" {
+				return over
+			}
+			return nil
+		}})
+		if errors.Is(err, over) {
+			return nil
+		}
+		return fmt.Errorf("it did not end: %w", err)
+	}
+	logs := filepath.Dir(w.host.core.LogPath(rec.ID, "x"))
+	for _, c := range []struct {
+		name  string
+		do    func(i int) error
+		count func() int
+		most  int
+	}{
+		{"logs of deleted services", func(i int) error {
+			name := fmt.Sprintf("s%d", i)
+			if err := put(sprites.Service{Name: name, Cmd: "echo", Args: []string{"said"}}); err != nil {
+				return err
+			}
+			return w.client.Services().Delete(t.Context(), "s", name)
+		}, func() int {
+			files, err := os.ReadDir(logs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(files)
+		}, 32},
+		{"open logs of deleted services", func(int) error { return nil }, func() int { return openOf(t, logs) }, 0},
+	} {
+		for i := range 40 {
+			if err := c.do(i); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		if n := c.count(); n > c.most {
+			t.Errorf("%s: %d, want at most %d", c.name, n, c.most)
+		}
 	}
 }

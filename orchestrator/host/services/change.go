@@ -177,7 +177,7 @@ func markStopped(unit string) func(map[string]records.Service) error {
 	}
 }
 
-// deleteService stops a service and forgets it, unless others need it. Its log stays.
+// deleteService stops a service and forgets it, unless others need it. Its log stays, see retireLog.
 func (a *API) deleteService(w http.ResponseWriter, r *http.Request) error {
 	name, unit := r.PathValue("name"), r.PathValue("service")
 	v, err := a.sprites.ServicesOf(name)
@@ -226,6 +226,7 @@ func (a *API) deleteService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	v.retireLog(unit)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

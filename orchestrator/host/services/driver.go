@@ -50,6 +50,7 @@ type Set struct {
 	rearm   chan struct{} // told when timers has changed
 	changed chan struct{} // closed at the next step
 	logs    map[string]*serviceLog
+	gone    []string        // deleted services whose logs are kept, the first deleted first
 	tasks   *sync.WaitGroup // goroutines of this box; nil without one
 }
 
@@ -230,6 +231,26 @@ func (v *Set) logOf(name string) *serviceLog {
 		v.logs[name] = l
 	}
 	return l
+}
+
+// retireLog keeps the log of a deleted service, closed, and removes that of the one that was deleted first when there are too many: a
+// sprite may make and delete services without end.
+func (v *Set) retireLog(name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.logOf(name).close()
+	v.gone = append(slices.DeleteFunc(v.gone, func(known string) bool { return known == name }), name)
+	for len(v.gone) > maxServices {
+		oldest := v.gone[0]
+		v.gone = v.gone[1:]
+		if v.machine.services[oldest] != nil {
+			continue // it was made again
+		}
+		if err := v.logOf(oldest).removeFiles(); err != nil {
+			v.Config.Log.Warn().Err(err).Str("service", oldest).Msg("remove the log of a deleted service")
+		}
+		delete(v.logs, oldest)
+	}
 }
 
 // spawnProcess starts a service's process. The sandbox is asked without the lock: one that does not answer, or is frozen, must

@@ -152,6 +152,21 @@ func (l *serviceLog) close() {
 	l.closeFile()
 }
 
+// removeFiles removes the files of a log that nothing is added to any more.
+func (l *serviceLog) removeFiles() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closeFile()
+	return errors.Join(ignoreNotExist(os.Remove(l.path)), ignoreNotExist(os.Remove(l.path+".1")))
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // endPosition returns where the next event will be.
 func (l *serviceLog) endPosition() uint64 {
 	l.mu.Lock()
