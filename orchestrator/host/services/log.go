@@ -22,8 +22,9 @@ const serviceLogDir = "/.sprite/logs/services"
 // Bounds of a service's log. When the file is full it becomes the older one, NAME.log.1, and a new one is begun.
 const (
 	maxLogFile  = 4 << 20
-	maxLogLine  = 16 << 10 // longer lines are cut into several
-	maxRecent   = 4096     // events kept for those who follow
+	maxLogLine  = 16 << 10        // longer lines are cut into several
+	maxStored   = maxLogLine + 64 // of one in the file, with all that is written around it
+	maxRecent   = 4096            // events kept for those who follow
 	recentBytes = 1 << 20
 )
 
@@ -199,7 +200,7 @@ func (l *serviceLog) readTail(n int) (events []sprites.ServiceEvent, next uint64
 		if bytes.Count(text, []byte("\n")) >= n {
 			break
 		}
-		part, err := readLog(file)
+		part, err := readLog(file, int64(n)*maxStored)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the log: %w", err)
 		}
@@ -215,8 +216,9 @@ func (l *serviceLog) readTail(n int) (events []sprites.ServiceEvent, next uint64
 	return events, next, nil
 }
 
-// readLog reads one file of a log, which in a sprite without namespaces may have been replaced by anything.
-func readLog(path string) ([]byte, error) {
+// readLog reads the last bytes of one file of a log, at most so many. In a sprite without namespaces the file may have been replaced
+// by anything.
+func readLog(path string, most int64) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 		return nil, nil
@@ -229,6 +231,9 @@ func readLog(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if _, err := f.Seek(max(0, info.Size()-most), io.SeekStart); err != nil {
+		return nil, err
+	}
 	return io.ReadAll(io.LimitReader(f, 2*maxLogFile))
 }
 
