@@ -126,6 +126,9 @@ func TestServicesWithoutEnd(t *testing.T) {
 			return len(files)
 		}, 32},
 		{"open logs of deleted services", func(int) error { return nil }, func() int { return openOf(t, logs) }, 0},
+		{"pipes that children hold", func(i int) error {
+			return put(sprites.Service{Name: "p", Cmd: "sh", Args: []string{"-c", "setsid sleep 1000 & until grep -q sleep /proc/$!/comm; do :; done"}, Env: map[string]string{"N": fmt.Sprint(i)}})
+		}, func() int { return openOf(t, "pipe:") }, openOf(t, "pipe:") + 64 + 4},
 	} {
 		for i := range 40 {
 			if err := c.do(i); err != nil {

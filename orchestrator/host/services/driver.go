@@ -28,6 +28,8 @@ const (
 	lineWait  = 200 * time.Millisecond
 	// startWait is how long those who cause a start wait for its outcome, which nearly always comes within milliseconds.
 	startWait = time.Second
+	// maxLeft bounds the pipes of a sprite's services that stay open when their processes have ended, because children hold them.
+	maxLeft = 64
 )
 
 // Set keeps the services of one sprite running while its sandbox is up. It carries out the commands of the machine and tells
@@ -50,6 +52,7 @@ type Set struct {
 	rearm   chan struct{} // told when timers has changed
 	changed chan struct{} // closed at the next step
 	logs    map[string]*serviceLog
+	left    []*os.File      // our ends of pipes that only children hold, the oldest first
 	gone    []string        // deleted services whose logs are kept, the first deleted first
 	tasks   *sync.WaitGroup // goroutines of this box; nil without one
 }
@@ -324,7 +327,11 @@ func (v *Set) attendProcess(name string, run int, proc *sandbox.Proc, log *servi
 		p := pump{stream, log, outputs[i], over, v.box.Done()}
 		v.tasks.Go(func() {
 			v.awaitStep() // it says that the service has started, which comes before all that the service says
-			p.run(sync.OnceFunc(read.Done))
+			p.run(sync.OnceFunc(func() {
+				v.leavePipe(p.from)
+				read.Done()
+			}))
+			v.forgetPipe(p.from)
 		})
 	}
 	v.tasks.Go(func() {
@@ -344,6 +351,25 @@ func (v *Set) attendProcess(name string, run int, proc *sandbox.Proc, log *servi
 		}
 		v.stepMachine(exited{name, run, code})
 	})
+}
+
+// leavePipe keeps a pipe open whose process has ended, and closes the one that was left first when there are too many: otherwise a
+// sprite could use up the descriptors of the host.
+func (v *Set) leavePipe(ours *os.File) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.left = append(v.left, ours)
+	for len(v.left) > maxLeft {
+		v.left[0].Close() // who still writes to it finds that out
+		v.left = v.left[1:]
+	}
+}
+
+// forgetPipe forgets a pipe that is closed.
+func (v *Set) forgetPipe(ours *os.File) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.left = slices.DeleteFunc(v.left, func(one *os.File) bool { return one == ours })
 }
 
 // awaitStep waits until the step that is under way has ended.
