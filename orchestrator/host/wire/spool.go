@@ -75,7 +75,7 @@ func (s *Spool) Close() {
 	}
 }
 
-// Send answers with what was kept, which is of a content type.
+// Send answers with the kept bytes, which are of a content type.
 func (s *Spool) Send(w http.ResponseWriter, kind string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.FormatInt(s.size, 10))
