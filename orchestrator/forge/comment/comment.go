@@ -100,6 +100,13 @@ type Command struct {
 func Parse(body string) []Command {
 	lines := strings.Split(strings.ReplaceAll(body, "\r\n", "\n"), "\n")
 	var found []Command
+	var below []string // lines that belong to the last command
+	end := func() {
+		if len(below) > 0 {
+			found[len(found)-1].Text += "\n" + strings.Join(below, "\n")
+		}
+		below = nil
+	}
 	for i, shown := range shownLines(lines) {
 		rest, ok := strings.CutPrefix(lines[i], prefix)
 		if !ok || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
@@ -107,14 +114,17 @@ func Parse(body string) []Command {
 		}
 		switch {
 		case ok && shown && len(found) == maxCommands:
+			end()
 			found = append(found[:maxCommands-1], Command{Line: i + 1, Problem: fmt.Sprintf("a comment has at most %d commands", maxCommands)})
 			return checkAll(found)
 		case ok && shown:
+			end()
 			found = append(found, parseLine(rest, i+1))
 		case len(found) > 0 && (found[len(found)-1].Verb == Answer || found[len(found)-1].Verb == Research):
-			found[len(found)-1].Text += "\n" + lines[i]
+			below = append(below, lines[i])
 		}
 	}
+	end()
 	return checkAll(found)
 }
 

@@ -220,3 +220,31 @@ func TestReferences(t *testing.T) {
 		t.Errorf("References (-want +got):\n%s", diff)
 	}
 }
+
+// TestLongParagraph reads paragraphs of as many lines as a comment can have. To read the lines before each line again takes minutes.
+func TestLongParagraph(t *testing.T) {
+	t.Parallel()
+	const size = 64 << 10
+	fill := func(line string) string { return strings.Repeat(line, size/len(line)) }
+	for name, c := range map[string]struct {
+		body     string
+		commands int
+	}{
+		"short lines":     {fill("a\n") + "/lattice status", 1},
+		"code":            {fill("`a`\n") + "/lattice status", 1},
+		"open code":       {"`\n" + fill("a\n") + "/lattice status", 0},
+		"links":           {fill("[a](b)\n") + "/lattice status", 1},
+		"an open link":    {fill("[a](b)\n") + "[a](\n/lattice status", 0},
+		"brackets":        {fill("[\n") + "/lattice status", 0},
+		"addresses":       {fill("<a:b>\n") + "/lattice status", 0},
+		"hidden commands": {"x <a\n" + fill("/lattice status\n"), 0},
+		"an answer":       {"/lattice answer a\n" + fill("b\n"), 1},
+	} {
+		if got := Parse(c.body); len(got) != c.commands {
+			t.Errorf("%s: %d commands, want %d", name, len(got), c.commands)
+		}
+		if got := References(c.body + "\n\n#7"); name != "an answer" && len(got) != 1 {
+			t.Errorf("%s: the references are %v", name, got)
+		}
+	}
+}

@@ -10,11 +10,11 @@ import (
 func shownLines(lines []string) []bool {
 	shown := make([]bool, len(lines))
 	var (
-		fence     string // that opened the block of code
-		depth     int    // the column of the fence; more than 0 if it may be in a list
-		until     string // ends the HTML
-		quoted    bool   // a line of text continues the quotation before it
-		paragraph string // so far
+		fence  string    // that opened the block of code
+		depth  int       // the column of the fence; more than 0 if it may be in a list
+		until  string    // ends the HTML
+		quoted bool      // a line of text continues the quotation before it
+		before paragraph // so far
 	)
 	for i, line := range lines {
 		trimmed := strings.Trim(line, " \t") // other blanks do not make a blank line
@@ -38,7 +38,7 @@ func shownLines(lines []string) []bool {
 			}
 			continue
 		case trimmed == "":
-			quoted, paragraph = false, ""
+			quoted, before = false, paragraph{}
 			continue
 		}
 		if beginsMail(lines[i:]) {
@@ -55,15 +55,15 @@ func shownLines(lines []string) []bool {
 			continue
 		}
 		if fence = openedFence(line); fence != "" {
-			quoted, paragraph, depth = false, "", columnOf(line, listMarks)
+			quoted, before, depth = false, paragraph{}, columnOf(line, listMarks)
 			continue
 		}
 		if strings.HasPrefix(trimmed, "<") || strings.Contains(line, "<!--") {
 			until = htmlEnd(line)
 			continue
 		}
-		shown[i] = !quoted && !opensSpan(paragraph) && !opensHidden(paragraph)
-		paragraph += line + "\n"
+		shown[i] = !quoted && !before.hidesNext()
+		before.addLine(line)
 	}
 	return shown
 }
@@ -100,17 +100,30 @@ var (
 		return regexp.MustCompile(`<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>`)
 	})
 	hiddenStart = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)<[A-Za-z/!?]|^ {0,3}\[[^\]\n]*\]:|\]\([^()]*\z`)
+		return regexp.MustCompile(`<[A-Za-z/!?]|^ {0,3}\[[^\]\n]*\]:`)
 	})
 )
 
-// opensHidden reports whether the lines behind a paragraph may belong to HTML or to a link in it, of which not all is shown.
-func opensHidden(paragraph string) bool {
-	text := autoLinks().ReplaceAllString(paragraph, "")
-	if strings.Count(text, "[") > strings.Count(text, "]") {
-		return true
+// paragraph tells from the lines of a paragraph whether the next one may be hidden. It reads each line once: a long paragraph takes no
+// more time than several short ones.
+type paragraph struct {
+	span   int  // the length of the run of backquotes that began code and was not followed by an equal one, 0 if there is none
+	hidden bool // HTML or the definition of a link may have begun
+	open   int  // brackets that were opened and not closed; negative if more were closed
+	link   bool // the address or the title of a link goes on
+}
+
+// hidesNext reports whether the next line may belong to code, to HTML, or to a link of which not all is shown.
+func (p paragraph) hidesNext() bool { return p.span > 0 || p.hidden || p.open > 0 || p.link }
+
+func (p *paragraph) addLine(line string) {
+	p.span = spanAfter(line, p.span)
+	line = autoLinks().ReplaceAllString(line, "")
+	p.hidden = p.hidden || hiddenStart().MatchString(line)
+	p.open += strings.Count(line, "[") - strings.Count(line, "]")
+	if at := strings.LastIndexAny(line, "()"); at >= 0 {
+		p.link = strings.HasSuffix(line[:at+1], "](")
 	}
-	return hiddenStart().MatchString(text)
 }
 
 // openedFence returns the fence that a line opens, "" for none. A fence in a list is indented.
@@ -181,24 +194,27 @@ func endsHTML(line, until string) bool {
 	return strings.Contains(strings.ToLower(line), until)
 }
 
-// opensSpan reports whether a paragraph may end within code: in a run of backquotes that no equal run follows.
-func opensSpan(paragraph string) bool {
+// spanAfter returns the length of the run of backquotes in a line that no equal run follows, 0 for none. open is that of the lines before.
+func spanAfter(line string, open int) int {
 	for {
-		at := strings.IndexByte(paragraph, '`')
-		if at < 0 {
-			return false
+		if open > 0 {
+			end := equalRun(line, open)
+			if end < 0 {
+				return open
+			}
+			line, open = line[end:], 0
 		}
-		if at > 0 && paragraph[at-1] == '\\' {
-			paragraph = paragraph[at+1:]
-			continue
+		at := strings.IndexByte(line, '`')
+		switch {
+		case at < 0:
+			return 0
+		case at > 0 && line[at-1] == '\\':
+			line = line[at+1:]
+		default:
+			line = line[at:]
+			rest := strings.TrimLeft(line, "`")
+			line, open = rest, len(line)-len(rest)
 		}
-		paragraph = paragraph[at:]
-		n := len(paragraph) - len(strings.TrimLeft(paragraph, "`"))
-		end := equalRun(paragraph[n:], n)
-		if end < 0 {
-			return true
-		}
-		paragraph = paragraph[n+end:]
 	}
 }
 
