@@ -11,8 +11,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
@@ -24,6 +26,9 @@ import (
 // Texts of a run are cut to so many bytes; a comment of GitHub has at most 65,536 characters.
 const (
 	maxText = 24 << 10
+	maxAll  = 48 << 10 // of the texts of a question together, with perText for each
+	perText = 256
+	maxForm = 8 << 10 // of the commands that answer
 	maxSaid = 2 << 10
 	maxLine = 300
 	maxRows = 40
@@ -131,33 +136,82 @@ func Digest(run string, w lattice.Wait) string {
 	return hex.EncodeToString(sum[:])[:24]
 }
 
-// Question returns the comment about an open wait of a run.
+// textsOf returns the texts of a wait that its comment shows as blocks, in their order.
+func textsOf(w lattice.Wait) (all []string) {
+	all = append(all, w.Prompt)
+	if w.Action != nil {
+		all = append(all, indentJSON(w.Action.Parameters), describeBinding(w.Action.Binding))
+	}
+	for _, c := range w.Calls {
+		all = append(all, indentJSON(c.Input))
+	}
+	return append(all, indentJSON(w.Details), strings.Join(w.Choices, "\n"))
+}
+
+// Fits reports whether the comment about a wait shows it as a whole.
+func Fits(w lattice.Wait) bool {
+	sum := 0
+	for _, s := range textsOf(w) {
+		n := len(visibleText(s))
+		if n > 0 {
+			sum += n + perText
+		}
+		if n > maxText || sum > maxAll {
+			return false
+		}
+	}
+	return true
+}
+
+// Question returns the comment about an open wait of a run. One that is too long for a comment shows its beginning, and cannot be approved
+// there.
 func Question(run string, w lattice.Wait) string {
 	var b strings.Builder
+	left := maxAll
+	block := func(s string) string {
+		s = text.Head(visibleText(s), min(left, maxText))
+		if s != "" {
+			left = max(0, left-len(s)-perText)
+		}
+		return Block(s)
+	}
 	fmt.Fprintf(&b, "**lattice**: the run %s waits for a person.\n", Inline(run))
 	if w.Prompt != "" {
-		b.WriteString("\n" + Block(w.Prompt))
+		b.WriteString("\n" + block(w.Prompt))
 	}
 	if w.Reason != "" && w.Reason != w.Prompt {
 		fmt.Fprintf(&b, "\nReason: %s\n", Inline(w.Reason))
 	}
 	if a := w.Action; a != nil {
-		fmt.Fprintf(&b, "\nIt asks for %s with the parameters\n\n%s", Inline(a.Name), Block(indentJSON(a.Parameters)))
+		fmt.Fprintf(&b, "\nIt asks for %s with the parameters\n\n%s", Inline(a.Name), block(indentJSON(a.Parameters)))
 		if len(a.Binding) > 0 {
-			b.WriteString("\nwhich is about\n\n" + Block(indentJSON(a.Binding)))
+			b.WriteString("\nwhich is about\n\n" + block(describeBinding(a.Binding)))
 		}
 	}
-	for _, c := range w.Calls {
-		fmt.Fprintf(&b, "\nAn approval allows the call of %s with the input\n\n%s", Inline(c.Skill), Block(indentJSON(c.Input)))
+	for i, c := range w.Calls {
+		if left == 0 {
+			fmt.Fprintf(&b, "\nThe inputs of %d calls are not shown.\n", len(w.Calls)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\nAn approval allows the call of %s with the input\n\n%s", Inline(c.Skill), block(indentJSON(c.Input)))
 	}
 	if len(w.Details) > 0 {
-		b.WriteString("\n" + Block(indentJSON(w.Details)))
+		b.WriteString("\n" + block(indentJSON(w.Details)))
 	}
 	if len(w.Choices) > 0 {
-		b.WriteString("\nOne of:\n\n" + Block(strings.Join(w.Choices, "\n")))
+		b.WriteString("\nOne of:\n\n" + block(strings.Join(w.Choices, "\n")))
+	}
+	if w.YesOrNo() && !Fits(w) {
+		b.WriteString("\n" + tooLong(fmt.Sprintf("lattice show %s --json\nlattice approve %[1]s --wait %s\nlattice reject %[1]s --wait %[2]s", run, w.ID)))
+		return b.String()
 	}
 	b.WriteString("\n" + howToAnswer(run, w))
 	return b.String()
+}
+
+// tooLong tells with which commands people decide about a request that a comment does not show as a whole.
+func tooLong(commands string) string {
+	return "It is longer than a comment shows. Where lattice runs, this shows and decides it:\n\n" + Block(commands)
 }
 
 // howToAnswer tells with which commands a wait can be answered.
@@ -181,7 +235,7 @@ func howToAnswer(run string, w lattice.Wait) string {
 			}
 			lines = append(lines, fmt.Sprintf("%s: (%s)", name, note))
 		}
-		b.WriteString("Answer with a comment:\n\n" + Block(strings.Join(lines, "\n")))
+		b.WriteString("Answer with a comment:\n\n" + Block(text.Head(strings.Join(lines, "\n"), maxForm)))
 	}
 	if w.CanReject() {
 		fmt.Fprintf(&b, "\nor reject it:\n\n%s", Block("/lattice reject REASON"))
@@ -204,7 +258,9 @@ func (p Proposal) commands() string {
 }
 
 // Fits reports whether a comment shows the proposal as a whole.
-func (p Proposal) Fits() bool { return len(p.Prompt) <= maxText && len(indentJSON(p.Input)) <= maxText }
+func (p Proposal) Fits() bool {
+	return len(visibleText(p.Prompt)) <= maxText && len(visibleText(indentJSON(p.Input))) <= maxText
+}
 
 // Proposed returns the comment that asks whether a plan shall be carried out. It shows all that the approval binds.
 func Proposed(p Proposal) string {
@@ -226,7 +282,7 @@ func Proposed(p Proposal) string {
 		b.WriteString("\n")
 	}
 	if !p.Fits() {
-		fmt.Fprintf(&b, "\nIt is longer than a comment shows. Where lattice runs, this shows and decides it:\n\n%s", Block(fmt.Sprintf("lattice intent show %s\nlattice intent approve %[1]s\nlattice intent reject %[1]s", p.Intent)))
+		b.WriteString("\n" + tooLong(fmt.Sprintf("lattice intent show %s\nlattice intent approve %[1]s\nlattice intent reject %[1]s", p.Intent)))
 		return b.String()
 	}
 	approve := string(comment.Approve) + " " + p.Digest
@@ -322,7 +378,7 @@ func AssumedElsewhere(all []Assumption) string {
 
 // Inline returns hostile text as code within a line.
 func Inline(s string) string {
-	s = text.Head(text.Line(s), maxLine)
+	s = splitRuns(text.Head(text.Line(s), maxLine), " ")
 	if s == "" {
 		return "(nothing)"
 	}
@@ -335,10 +391,21 @@ func formatCell(s string) string { return Inline(strings.ReplaceAll(s, "|", "¦"
 
 // Block returns hostile text as a block of code. Long lines are broken, so that they can be read without scrolling.
 func Block(s string) string {
-	s = text.Head(text.Visible(strings.ReplaceAll(s, "\r\n", "\n")), maxText)
+	s = splitRuns(text.Head(visibleText(s), maxText), "\n")
 	fence := strings.Repeat("`", max(3, longestRun(s)+1))
 	return fence + "text\n" + breakLines(strings.Trim(s, "\n"), 100) + "\n" + fence + "\n"
 }
+
+// visibleText returns hostile text as a block of code shows it, before it is cut.
+func visibleText(s string) string { return text.Visible(strings.ReplaceAll(s, "\r\n", "\n")) }
+
+// maxRun bounds the backquotes in a row. A fence is longer than each such run, and the fences of a long one would not fit into a comment.
+const maxRun = 40
+
+var longRuns = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(fmt.Sprintf("`{%d}", maxRun)) })
+
+// splitRuns writes a gap behind each maxRun backquotes in a row.
+func splitRuns(s, gap string) string { return longRuns().ReplaceAllString(s, "$0"+gap) }
 
 // longestRun returns the length of the longest run of backquotes.
 func longestRun(s string) (longest int) {
@@ -372,18 +439,53 @@ func breakLines(s string, width int) string {
 	return strings.Join(out, "\n")
 }
 
+// maxListed is the number of the files and of the commits of a push that a comment shows if it cannot show all.
+const maxListed = 20
+
+// describeBinding returns the binding of an action with all members that an approval binds. Its lists of files and commits are for people:
+// they are shortened before they push a warning out of the comment.
+func describeBinding(raw json.RawMessage) string {
+	whole := indentJSON(raw)
+	var bound map[string]any
+	if len(visibleText(whole)) <= maxText || json.Unmarshal(raw, &bound) != nil {
+		return whole
+	}
+	shortenLists(bound)
+	return indentValue(bound, whole)
+}
+
+// shortenLists shortens the lists of files and commits of a binding, and of those of further repositories.
+func shortenLists(bound map[string]any) {
+	for _, name := range []string{"files", "commits"} {
+		if list, ok := bound[name].([]any); ok && len(list) > maxListed {
+			bound[name] = append(slices.Clone(list[:maxListed]), fmt.Sprintf("and %d more", len(list)-maxListed))
+		}
+	}
+	parts, _ := bound["also"].([]any)
+	for _, part := range parts {
+		if more, ok := part.(map[string]any); ok {
+			shortenLists(more)
+		}
+	}
+}
+
 // indentJSON returns JSON with a member on each line.
 func indentJSON(raw json.RawMessage) string {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
 		return string(raw)
 	}
+	return indentValue(v, string(raw))
+}
+
+// indentValue returns a value as JSON with a member on each line, or otherwise if it cannot be encoded.
+func indentValue(v any, otherwise string) string {
 	var out strings.Builder
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false) // people read it as code
 	e.SetIndent("", "  ")
 	if e.Encode(v) != nil {
-		return string(raw)
+		return otherwise
 	}
 	return strings.TrimRight(out.String(), "\n")
 }

@@ -2,6 +2,8 @@ package presence
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +128,76 @@ func TestAnswers(t *testing.T) {
 	two := Question("run_1", lattice.Wait{Expected: map[string]string{"colour": "string", "count": "integer"}, Optional: []string{"count"}})
 	if !strings.Contains(two, "\n/lattice answer\ncolour: (string)\ncount: (integer, optional)\n") {
 		t.Errorf("the question with two inputs is\n%s", two)
+	}
+}
+
+// TestLongWaits checks that a question fits into a comment, and that only one which shows all can be approved there.
+func TestLongWaits(t *testing.T) {
+	t.Parallel()
+	encode := func(v any) json.RawMessage {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	words := func(n int) string { return strings.Repeat("word ", n/5) }
+	file := map[string]any{"path": strings.Repeat("folder/", 20) + "main.go", "status": "M", "additions": 1, "deletions": 1}
+	commit := map[string]any{"sha": strings.Repeat("a", 40), "subject": words(100), "author": "A <a@example.com>"}
+	push := map[string]any{"head": strings.Repeat("b", 40), "remote": "https://example.com/acme/site", "files": slices.Repeat([]any{file}, 200), "commits": slices.Repeat([]any{commit}, 50),
+		"files_total": 5000, "warnings": []string{"possible secret (1): zz.go:1 (key)"}}
+	tool := func(arguments string) *lattice.Action {
+		return &lattice.Action{Name: "USE_TOOL", Parameters: encode(map[string]string{"arguments": arguments, "name": "Bash"})}
+	}
+	calls := func(n int) []lattice.PlannedCall {
+		return slices.Repeat([]lattice.PlannedCall{{Skill: "git.push", Input: encode(map[string]int{"n": 1})}}, n)
+	}
+	expected := map[string]string{}
+	for i := range 2000 {
+		expected[fmt.Sprintf("an-input-with-a-long-name-%d", i)] = "string"
+	}
+	for name, c := range map[string]struct {
+		wait  lattice.Wait
+		fits  bool
+		shows string
+	}{
+		"short":                    {lattice.Wait{Kind: lattice.WaitAction, Action: tool("ls")}, true, `"arguments": "ls"`},
+		"a long tool call":         {lattice.Wait{Kind: lattice.WaitAction, Action: tool("ls #" + words(30<<10) + ";danger")}, false, `"arguments": "ls`},
+		"a tool call that fits":    {lattice.Wait{Kind: lattice.WaitAction, Action: tool("ls #" + words(20<<10) + ";danger")}, true, ";danger"},
+		"invisible characters":     {lattice.Wait{Kind: lattice.WaitAction, Action: tool(strings.Repeat("\u200b", 4<<10) + ";danger")}, false, "<U+200B>"},
+		"a long prompt":            {lattice.Wait{Kind: lattice.WaitHuman, Prompt: words(30 << 10)}, false, "word"},
+		"long details":             {lattice.Wait{Kind: lattice.WaitWorld, Prompt: "Go on?", Details: encode(map[string]string{"text": words(30 << 10)})}, false, "Go on?"},
+		"long only together":       {lattice.Wait{Kind: lattice.WaitHuman, Prompt: words(20 << 10), Reason: "r", Details: encode(words(20 << 10)), Choices: []string{words(20 << 10)}}, false, "word"},
+		"many calls":               {lattice.Wait{Kind: lattice.WaitHuman, Prompt: "Go on?", Calls: calls(3000)}, false, "calls are not shown"},
+		"some calls":               {lattice.Wait{Kind: lattice.WaitHuman, Prompt: "Go on?", Calls: calls(30)}, true, "git.push"},
+		"backquotes":               {lattice.Wait{Kind: lattice.WaitHuman, Prompt: strings.Repeat("`", 20<<10)}, true, "````"},
+		"a push of many files":     {lattice.Wait{Kind: lattice.WaitAction, Action: &lattice.Action{Name: "PUSH_BRANCH", Parameters: encode(map[string]string{"branch": "fix"}), Binding: encode(push)}}, true, "possible secret (1): zz.go:1 (key)"},
+		"pushes of many files":     {lattice.Wait{Kind: lattice.WaitAction, Action: &lattice.Action{Name: "PUSH_BRANCH", Parameters: encode("x"), Binding: encode(map[string]any{"also": []any{push}, "head": "b"})}}, true, "and 180 more"},
+		"a question of many parts": {lattice.Wait{Kind: lattice.WaitHuman, Prompt: words(24 << 10), Details: encode(words(30 << 10)), Expected: expected}, false, "/lattice answer"},
+	} {
+		body := Question("run_1", c.wait)
+		approves := strings.Contains(body, "/lattice approve ")
+		if got := Fits(c.wait); got != c.fits || approves != (c.fits && c.wait.YesOrNo()) || len(body) > 64_000 || !strings.Contains(body, c.shows) {
+			t.Errorf("%s: it fits: %v; the question, with %d bytes, asks for an approval: %v; it is\n%.500s\n…\n%.500s", name, got, len(body), approves, body, body[max(0, len(body)-500):])
+		}
+		if strings.Contains(withoutCode(body), "danger") || len(comment.Parse(body)) > 0 {
+			t.Errorf("%s: text is outside of code", name)
+		}
+	}
+	hidden := strings.Repeat("\u200b", 4<<10)
+	for name, p := range map[string]Proposal{"prompt": {Prompt: hidden}, "input": {Input: encode(hidden)}} {
+		if p.Digest = "0123456789abcdef01234567"; p.Fits() || strings.Contains(Proposed(p), "/lattice approve") {
+			t.Errorf("%s: a proposal with invisible characters that a comment does not show can be approved", name)
+		}
+	}
+	for name, body := range map[string]string{
+		"status": Status(Run{ID: "run_1", Failure: strings.Repeat("`", 64<<10), Latest: strings.Repeat("`", 1000), Steps: slices.Repeat([]Step{{Name: strings.Repeat("`", 300)}}, maxRows)}),
+		"answer": Answer("run_1", strings.Repeat("`", 64<<10), ""),
+		"lines":  AssumedElsewhere(slices.Repeat([]Assumption{{Path: strings.Repeat("`", 300), Note: strings.Repeat("`", 300)}}, 2*maxRows)),
+	} {
+		if len(body) > 64_000 || strings.Contains(withoutCode(body), "``") {
+			t.Errorf("%s: %d bytes, without code %.200q", name, len(body), withoutCode(body))
+		}
 	}
 }
 

@@ -181,8 +181,11 @@ func findRequest(a asked, all []thread.Request, by string) (aim, error) {
 		return aim{}, fault.BadInput("several_waits", "%d requests wait; /lattice reject DIGEST names one, and lattice waiting lists them: lattice answer RUN --wait ID answers one", n)
 	}
 	q := found[0]
-	if q.Intent != nil && a.Verb == comment.Approve && !q.Proposal().Fits() {
+	switch tooLong := a.Verb == comment.Approve && !q.Fits(); {
+	case tooLong && q.Intent != nil:
 		return aim{}, fault.Failed("not_waiting", "the plan of %s is longer than a comment shows: lattice intent show %[1]s, then lattice intent approve %[1]s", q.Intent.ID)
+	case tooLong:
+		return aim{}, fault.Failed("not_waiting", "the request of %s is longer than a comment shows: lattice show %[1]s --json, then lattice approve %[1]s --wait %s", q.Run, q.Wait.ID)
 	}
 	if q.Intent != nil {
 		return aim{Intent: q.Intent.ID, Plan: q.Intent.Digest, Reason: reason}, nil

@@ -127,3 +127,20 @@ func TestLongPlan(t *testing.T) {
 		}
 	})
 }
+
+// TestLongWait approves a request of a run that is longer than a comment shows: it is refused, and may be rejected. It keeps no other
+// question from being asked.
+func TestLongWait(t *testing.T) {
+	threadtest.EachKind(t, func(w *threadtest.World) {
+		long := lattice.Wait{ID: "w1", Kind: lattice.WaitAction, Prompt: "It asks.", Action: &lattice.Action{Name: "USE_TOOL", Parameters: []byte(`{"arguments":"ls #` + strings.Repeat("word ", 12_000) + `; rm -rf /"}`)}}
+		digest := w.SetWait(long)
+		w.Known[0].Waits = append(w.Known[0].Waits, lattice.Wait{ID: "w2", Kind: lattice.WaitHuman, Prompt: strings.Repeat("`", 60_000)}, lattice.Wait{ID: "w3", Kind: lattice.WaitHuman, Prompt: "Go on?"})
+		w.Show(w.NewScribe(), "waits for a person", "longer than a comment shows", "longer than a comment shows", "Go on?")
+		if got := w.Say("wilma", "/lattice approve "+digest); !strings.HasPrefix(got, "refused: the request of run_1 is longer") || w.Done() != "" {
+			t.Errorf("the approval became %q", got)
+		}
+		if got := w.Say("wilma", "/lattice reject "+digest); got != "reject run_1" || !strings.HasPrefix(w.Done(), "reject run_1 w1") {
+			t.Errorf("the rejection became %q", got)
+		}
+	})
+}

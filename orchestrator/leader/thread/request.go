@@ -55,6 +55,14 @@ func (q Request) Question() (body, prompt string) {
 	return presence.Question(q.Run, q.Wait), q.Wait.Prompt
 }
 
+// Fits reports whether the comment about a request shows it as a whole. An approval of another one is not given in a comment.
+func (q Request) Fits() bool {
+	if q.Intent != nil {
+		return q.Proposal().Fits()
+	}
+	return presence.Fits(q.Wait)
+}
+
 // Proposal returns the part of an intent that a comment shows. It has only the names of files; the digest binds their content.
 func (q Request) Proposal() presence.Proposal {
 	s := q.Intent
