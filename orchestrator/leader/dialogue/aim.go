@@ -198,8 +198,11 @@ func findRequest(a asked, all []thread.Request, by string) (aim, error) {
 		t.Decision.Decision, t.Decision.Comments = lattice.Reject, reason
 	default:
 		inputs, err := comment.Fill(a.Text, q.Wait.Expected, q.Wait.Optional)
-		if err != nil {
+		switch {
+		case err != nil:
 			return aim{}, fault.BadInput("bad_answer", "%v", err)
+		case q.Wait.YesOrNo() && slices.Contains([]string{"", "true", "yes", "y"}, strings.ToLower(inputs["approved"])): // it names no digest
+			return aim{}, fault.BadInput("bad_answer", "an answer does not approve: /lattice approve DIGEST does, with the digest of the question")
 		}
 		t.Decision.Decision, t.Decision.Inputs = lattice.Answer, inputs
 	}

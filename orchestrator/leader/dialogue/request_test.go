@@ -144,3 +144,27 @@ func TestLongWait(t *testing.T) {
 		}
 	})
 }
+
+// TestAnswerOfYesOrNo answers questions that can be approved: an approval names the digest, so that an answer is none.
+func TestAnswerOfYesOrNo(t *testing.T) {
+	threadtest.EachKind(t, func(w *threadtest.World) {
+		yesOrNo := map[string]string{"approved": "boolean", "comments": "string"}
+		for _, c := range []struct {
+			wait          lattice.Wait
+			text, outcome string
+		}{
+			{lattice.Wait{Kind: lattice.WaitHuman, Expected: yesOrNo, Optional: []string{"comments"}}, "yes", "refused: an answer does not approve"},
+			{lattice.Wait{Kind: lattice.WaitHuman, Expected: yesOrNo, Optional: []string{"comments"}}, "approved: true", "refused: an answer does not approve"},
+			{lattice.Wait{Kind: lattice.WaitSkill, Expected: yesOrNo}, "approved: Y\ncomments: fine", "refused: an answer does not approve"},
+			{lattice.Wait{Kind: lattice.WaitHuman, Expected: yesOrNo, Optional: []string{"comments"}}, "approved: No\ncomments: not now", "answer run_1"},
+			{lattice.Wait{Kind: lattice.WaitHuman, Expected: map[string]string{"approved": "string"}}, "yes", "answer run_1"},
+			{lattice.Wait{Kind: lattice.WaitHuman, Expected: map[string]string{"go": "boolean"}}, "yes", "answer run_1"},
+		} {
+			c.wait.ID = "w1"
+			w.SetWait(c.wait)
+			if got := w.Say("wilma", "/lattice answer "+c.text); !strings.HasPrefix(got, c.outcome) || (w.Done() == "") != strings.HasPrefix(c.outcome, "refused") {
+				t.Errorf("%v: the answer %q became %q", c.wait.Expected, c.text, got)
+			}
+		}
+	})
+}
