@@ -2,6 +2,7 @@ package govern
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os/user"
@@ -112,14 +113,21 @@ func Admit(ctx context.Context, p policy.Policy, rule policy.Verdict, requesters
 }
 
 // Answer records a decision about a wait that is not about an action. It fails if a program approves.
-func (p *Approvals) Answer(ctx context.Context, run string, w lattice.Wait, d lattice.Decision, comments string) error {
-	body := map[string]any{"wait_id": w.ID, "wait": w.Kind, "node": w.Node, "decision": d, "comments": comments}
-	if d == lattice.Approve {
+func (p *Approvals) Answer(ctx context.Context, run string, w lattice.Wait, a lattice.Answered) error {
+	body := map[string]any{"wait_id": w.ID, "wait": w.Kind, "node": w.Node, "decision": a.Decision, "comments": a.Comments}
+	if isApproval(w, a) {
 		if err := p.AdmitPerson(ctx, run, audit.Run(run), body); err != nil {
 			return err
 		}
 	}
 	return p.Ledger.Record(ctx, audit.WaitAnswered, audit.Run(run), "", body)
+}
+
+// isApproval reports whether a decision about a wait approves, also as an answer to a question that can be approved.
+func isApproval(w lattice.Wait, a lattice.Answered) bool {
+	var inputs map[string]any
+	answered := a.Decision == lattice.Answer && w.YesOrNo() && json.Unmarshal(a.Inputs, &inputs) == nil
+	return a.Decision == lattice.Approve || answered && inputs["approved"] != false
 }
 
 // RefuseAnswer records that a decision about a wait does not fit it. The text of an answer may be a secret, so that the entry has none.

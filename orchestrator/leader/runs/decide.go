@@ -69,7 +69,7 @@ func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest)
 	if err := ds.checkSprite(ctx, id, w); err != nil {
 		return api.DecideReply{}, err
 	}
-	if err := ds.record(ctx, id, w, d); err != nil {
+	if err := ds.record(ctx, id, w, fact); err != nil {
 		return api.DecideReply{}, err
 	}
 	switch err := r.Runner.Decide(ctx, fact); {
@@ -86,11 +86,11 @@ func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest)
 }
 
 // record records a decision before it becomes a fact, and checks that the person may make it.
-func (ds *Decisions) record(ctx context.Context, id string, w lattice.Wait, d api.DecideRequest) error {
+func (ds *Decisions) record(ctx context.Context, id string, w lattice.Wait, a lattice.Answered) error {
 	if w.Action != nil {
-		return ds.Approvals.Decide(ctx, *w.Action, w.ID, d.Decision, d.Comments)
+		return ds.Approvals.Decide(ctx, *w.Action, w.ID, a.Decision, a.Comments)
 	}
-	return ds.Approvals.Answer(ctx, id, w, d.Decision, d.Comments)
+	return ds.Approvals.Answer(ctx, id, w, a)
 }
 
 // checkSprite refuses a decision on a run whose sprite is gone, so that the decision is not spent on a run that is known to

@@ -1,0 +1,63 @@
+package govern
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/policy"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// newApprovals returns approvals under a policy.
+func newApprovals(t *testing.T, rules string) *Approvals {
+	t.Helper()
+	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	layer, findings := policy.Parse("policy.toml", []byte(rules))
+	if len(findings) > 0 {
+		t.Fatal(findings)
+	}
+	return &Approvals{
+		Ledger: &Ledger{Store: s}, PolicyOf: func(context.Context, string) (policy.Policy, error) { return policy.New("", layer), nil },
+		RepoOf: func(string) (string, string, bool) { return "/r", "r", true },
+	}
+}
+
+// TestBotAnswers has a program and a person answer questions: an answer that approves is an approval, which a program never gives.
+func TestBotAnswers(t *testing.T) {
+	t.Parallel()
+	yesOrNo := map[string]string{"approved": "boolean", "comments": "string"}
+	approvals := newApprovals(t, "")
+	for name, c := range map[string]struct {
+		wait    lattice.Wait
+		answer  lattice.Answered
+		refused bool // of the program
+	}{
+		"approve":              {lattice.Wait{Kind: lattice.WaitHuman, Expected: yesOrNo}, lattice.Answered{Decision: lattice.Approve}, true},
+		"reject":               {lattice.Wait{Kind: lattice.WaitHuman, Expected: yesOrNo}, lattice.Answered{Decision: lattice.Reject}, false},
+		"answer yes":           {lattice.Wait{Kind: lattice.WaitHuman, Expected: yesOrNo}, lattice.Answered{Decision: lattice.Answer, Inputs: json.RawMessage(`{"approved":true}`)}, true},
+		"answer yes to a call": {lattice.Wait{Kind: lattice.WaitSkill, Expected: yesOrNo}, lattice.Answered{Decision: lattice.Answer, Inputs: json.RawMessage(`{"approved":true,"comments":"x"}`)}, true},
+		"answer no":            {lattice.Wait{Kind: lattice.WaitHuman, Expected: yesOrNo}, lattice.Answered{Decision: lattice.Answer, Inputs: json.RawMessage(`{"approved":false}`)}, false},
+		"go on before a time":  {lattice.Wait{Kind: lattice.WaitSkill, ResumeAt: "2026-11-30T12:00:00Z"}, lattice.Answered{Decision: lattice.Answer, Inputs: json.RawMessage(`{}`)}, true},
+		"answer a question":    {lattice.Wait{Kind: lattice.WaitHuman, Expected: map[string]string{"colour": "string"}}, lattice.Answered{Decision: lattice.Answer, Inputs: json.RawMessage(`{"colour":"true"}`)}, false},
+		"a text of that name":  {lattice.Wait{Kind: lattice.WaitHuman, Expected: map[string]string{"approved": "string"}}, lattice.Answered{Decision: lattice.Answer, Inputs: json.RawMessage(`{"approved":"true"}`)}, false},
+	} {
+		c.wait.ID = name
+		err := approvals.Answer(caller.With(t.Context(), audit.Who{Name: "ci-bot", UID: 1001}), "run1", c.wait, c.answer)
+		if p := fault.As(err); (err != nil) != c.refused || c.refused && (p == nil || p.Code != "approval_denied") {
+			t.Errorf("%s: a program gets %v", name, err)
+		}
+		if err := approvals.Answer(caller.With(t.Context(), audit.Who{Name: "ann", UID: 1000}), "run1", c.wait, c.answer); err != nil {
+			t.Errorf("%s: a person gets %v", name, err)
+		}
+	}
+}
