@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os/user"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -25,6 +26,8 @@ type Approvals struct {
 	PolicyOf func(ctx context.Context, run string) (policy.Policy, error)
 	// RepoOf returns the repository that a run works on, as action.Options has it.
 	RepoOf func(run string) (spec, name string, ok bool)
+
+	counting sync.Mutex // from reading the approvals of an action until the next one is recorded
 }
 
 // PersonOf returns the user who made a request: the peer of the socket, else the user of this process.
@@ -60,6 +63,8 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 		return err
 	}
 	own, _, _ := p.RepoOf(a.RunID)
+	p.counting.Lock() // of two people who approve at once, the second counts the first
+	defer p.counting.Unlock()
 	var requesters []audit.Who
 	var approvers []audit.Entry
 	if err := p.Ledger.Store.Audit(subject, 0, func(e audit.Entry) error {

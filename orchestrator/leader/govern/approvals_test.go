@@ -3,7 +3,9 @@ package govern
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
@@ -12,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // newApprovals returns approvals under a policy.
@@ -58,6 +61,40 @@ func TestBotAnswers(t *testing.T) {
 		}
 		if err := approvals.Answer(caller.With(t.Context(), audit.Who{Name: "ann", UID: 1000}), "run1", c.wait, c.answer); err != nil {
 			t.Errorf("%s: a person gets %v", name, err)
+		}
+	}
+}
+
+// TestApproveAtOnce has two people approve at the same moment a push that needs both: for one of them the approvals suffice.
+func TestApproveAtOnce(t *testing.T) {
+	t.Parallel()
+	approvals := newApprovals(t, "[actions.PUSH_BRANCH]\napprove = { people = 2 }")
+	for round := range 20 {
+		a := pushTo(fmt.Sprintf("head%d", round), "fix")
+		var ready, ended sync.WaitGroup
+		ready.Add(2)
+		approvals.RepoOf = func(string) (string, string, bool) {
+			ready.Done()
+			ready.Wait() // both have been asked
+			return "/r", "r", true
+		}
+		errs := make([]error, 2)
+		for i := range errs {
+			ended.Go(func() {
+				errs[i] = approvals.Decide(caller.With(t.Context(), audit.Who{Name: fmt.Sprintf("person%d", i), UID: 1000 + i}), a, "w1", lattice.Approve, "")
+			})
+		}
+		ended.Wait()
+		incomplete := 0
+		for _, err := range errs {
+			if p := fault.As(err); p != nil && p.Code == "approval_incomplete" && p.Exit == protocol.ExitWaiting {
+				incomplete++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if incomplete != 1 {
+			t.Fatalf("round %d: %d of 2 approvals say that another is missing, want 1", round, incomplete)
 		}
 	}
 }
