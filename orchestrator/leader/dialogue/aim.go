@@ -71,7 +71,7 @@ func (d *Dialogue) repeatWork(ctx context.Context, a asked, all []api.RunView, o
 
 // aimOnce returns the aim of a command that was recorded before, or records the one that find returns.
 func (d *Dialogue) aimOnce(ctx context.Context, a asked, find func() (aim, error)) (t aim, before bool, err error) {
-	key := fmt.Sprintf("aim:%s:%d:%d", a.Host, a.Comment, a.Line)
+	key := "aim:" + a.entryName()
 	err = d.Facts.AuditEntries(ctx, aimsOf(a.Thread), 0, func(e audit.Entry) error {
 		if e.Key != key {
 			return nil

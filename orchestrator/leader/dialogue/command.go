@@ -111,7 +111,7 @@ const maxCommands = 30
 
 // carryOut carries out a command once.
 func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
-	key := fmt.Sprintf("command:%s:%d:%d", a.Host, a.Comment, a.Line)
+	key := "command:" + a.entryName()
 	ctx = caller.With(ctx, personOf(a.Host, a.person))
 	c := carried{Thread: a.Thread.String(), Comment: a.Comment, Verb: a.Verb}
 	done, recent, err := d.countCommands(a, key)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -92,6 +93,16 @@ type asked struct {
 	person forge.User
 	fork   bool   // the pull request comes from a fork, and the settings do not take those
 	box    string // the digest of the request whose box was ticked; "" of a command in a comment
+	ticked time.Time
+}
+
+// entryName returns the name of the command in the keys of entries. Several people may tick one box, and one person again after a refusal.
+func (a asked) entryName() string {
+	name := fmt.Sprintf("%s:%d:%d", a.Host, a.Comment, a.Line)
+	if a.box != "" {
+		name += fmt.Sprintf(":%d:%d", a.person.ID, a.ticked.Unix())
+	}
+	return name
 }
 
 // settleError turns an error that asking again does not change into the outcome of a delivery.

@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/thread/threadtest"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func TestDecisions(t *testing.T) {
@@ -205,6 +206,52 @@ func TestTick(t *testing.T) {
 		w.EditComment(threadtest.Repository, "wilma", id, tick(question, "approve"))
 		if got := w.Handle(); !strings.HasPrefix(got, "refused: the edited text is not an open question") || w.Done() != "" {
 			t.Errorf("after the wait, the outcome is %q", got)
+		}
+	})
+}
+
+// TestTickAgain ticks a box that was ticked and unticked before. The first tick was refused, or did not suffice.
+func TestTickAgain(t *testing.T) {
+	threadtest.EachKind(t, func(w *threadtest.World) {
+		w.AddUser("walt", "User")
+		w.SetRole(threadtest.Repository, "walt", forge.Write)
+		wait := lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"}
+		digest := w.SetWait(wait)
+		question := forge.MarkerOf("post", threadtest.Name+" wait:run_1:w1:"+digest).Add(presence.Question("run_1", wait))
+		ticked := strings.Replace(question, "- [ ] approve", "- [x] approve", 1)
+		for name, c := range map[string]struct {
+			first  string
+			answer error // of the leader to the first tick
+			became string
+			second string
+		}{
+			"without the role":       {"rob", nil, "refused: approve needs the role write", "wilma"},
+			"not the last person":    {"walt", fault.New(protocol.ExitWaiting, "approval_incomplete", "it needs 1 more"), "it needs 1 more", "wilma"},
+			"refused by the policy":  {"walt", fault.Denied("approval_denied", "walt asked for it"), "refused: walt asked for it", "wilma"},
+			"the same person, later": {"wilma", fault.BadInput("agent_env_missing", "MODEL_KEY is not set"), "refused: MODEL_KEY is not set", "wilma"},
+		} {
+			id := w.Comment(threadtest.Repository, "bot", w.Issue, question)
+			w.Handle()
+			w.Done()
+			w.FailNext = c.answer
+			for _, edit := range []struct{ who, body, outcome string }{
+				{c.first, ticked, c.became}, {c.second, question, "refused: the edited text is not an open question of lattice"}, {c.second, ticked, "approve run_1"},
+			} {
+				w.EditComment(threadtest.Repository, edit.who, id, edit.body)
+				if got := w.Handle(); got != edit.outcome {
+					t.Errorf("%s: the edit by %s became %q, not %q", name, edit.who, got, edit.outcome)
+				}
+			}
+			w.FailNext = nil
+			if got := w.Done(); !strings.HasPrefix(got, "approve run_1 w1") {
+				t.Errorf("%s: the leader did %q", name, got)
+			}
+		}
+		w.AddHook(threadtest.Repository, w.HookURL, threadtest.Secret) // each edit has two deliveries from now on
+		id := w.Comment(threadtest.Repository, "bot", w.Issue, question)
+		w.EditComment(threadtest.Repository, "wilma", id, ticked)
+		if got := w.Handle(); got != "done before" || strings.Count(w.Done(), "approve run_1") != 1 {
+			t.Errorf("the second delivery of an edit became %q", got)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 		return "refused: the comment was edited", nil
 	}
 	source := gather.Source{Thread: t, Client: client, Comment: e.Item, Left: &gather.LeftOut{}}
-	outcome, err := d.carryOut(ctx, asked{Command: c, Source: source, client: client, person: e.Sender, box: q.Digest})
+	outcome, err := d.carryOut(ctx, asked{Command: c, Source: source, client: client, person: e.Sender, box: q.Digest, ticked: e.Updated})
 	if err != nil {
 		return settleError(err)
 	}
