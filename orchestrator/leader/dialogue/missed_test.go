@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/presence"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/thread/threadtest"
 )
@@ -58,5 +60,32 @@ func TestFork(t *testing.T) {
 		}
 		p.AddReview("wilma", "APPROVED", "")
 		p.Expect("refused: the pull request comes from a fork")
+	})
+}
+
+// TestTickInFork ticks a box in a pull request from a fork.
+func TestTickInFork(t *testing.T) {
+	threadtest.EachPull(t, func(p *threadtest.PullWorld) {
+		const name = "main:acme/site#2"
+		wait := lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"}
+		p.Known = []api.RunView{{RunID: "run_1", WorkItem: name, Status: lattice.Waiting, Waits: []lattice.Wait{wait}}}
+		question := forge.MarkerOf("post", name+" wait:run_1:w1:"+presence.Digest("run_1", wait)).Add(presence.Question("run_1", wait))
+		for _, c := range []struct {
+			fork, taken bool // taken: the settings take commands from forks
+			outcome     string
+			did         []string
+		}{
+			{true, false, "refused: the pull request comes from a fork, and forges.main.forks is not set", nil},
+			{true, true, "approve run_1", []string{"approve run_1 w1"}},
+			{false, false, "approve run_1", []string{"approve run_1 w1"}},
+		} {
+			host := p.Talk.Hosts["main"]
+			host.Forks = c.taken
+			p.Talk.Hosts["main"] = host
+			p.MoveToFork(threadtest.Repository, 2, c.fork)
+			id := p.Comment(threadtest.Repository, "bot", 2, question)
+			p.EditComment(threadtest.Repository, "wilma", id, strings.Replace(question, "- [ ] approve", "- [x] approve", 1))
+			p.Expect(c.outcome, c.did...)
+		}
 	})
 }

@@ -48,8 +48,12 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	case unixLines(now.Body) != unixLines(e.Text):
 		return "refused: the comment was edited", nil
 	}
+	fork, err := d.isForeign(ctx, client, host, e)
+	if err != nil {
+		return settleError(err)
+	}
 	source := gather.Source{Thread: t, Client: client, Comment: e.Item, Left: &gather.LeftOut{}}
-	outcome, err := d.carryOut(ctx, asked{Command: c, Source: source, client: client, person: e.Sender, box: q.Digest, ticked: e.Updated})
+	outcome, err := d.carryOut(ctx, asked{Command: c, Source: source, client: client, person: e.Sender, fork: fork, box: q.Digest, ticked: e.Updated})
 	if err != nil {
 		return settleError(err)
 	}
