@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/presence"
+	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/thread"
 	"github.com/spritekit/lattice/orchestrator/leader/thread/threadtest"
 )
 
@@ -86,6 +89,37 @@ func TestTickInFork(t *testing.T) {
 			id := p.Comment(threadtest.Repository, "bot", 2, question)
 			p.EditComment(threadtest.Repository, "wilma", id, strings.Replace(question, "- [ ] approve", "- [x] approve", 1))
 			p.Expect(c.outcome, c.did...)
+		}
+	})
+}
+
+// TestTickOtherSpelling ticks boxes of questions whose run or intent spells the repository with other letters than the code host does.
+func TestTickOtherSpelling(t *testing.T) {
+	threadtest.EachPull(t, func(p *threadtest.PullWorld) {
+		const spelled = "main:Acme/SITE#2"
+		record := func(kind audit.Kind, subject string, body any) {
+			if err := p.Record(p.Context(), kind, subject, "", body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		record(audit.Pull, "pull:main:acme/site#2", map[string]any{"run_id": "run_2"})
+		place := map[string]any{"forge": "main", "path": map[string]string{"owner": "Acme", "name": "SITE"}, "repository_id": 1, "default_branch": "main"}
+		record(audit.ActionPerformed, audit.Run("run_2"), map[string]any{"action": "OPEN_PR", "of": "k", "binding": map[string]any{"remote": "r", "branch": "fix", "place": place},
+			"result": map[string]any{"status": "opened", "number": 2, "branch": "fix", "head": p.First}})
+		wait := lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"}
+		p.Known = []api.RunView{{RunID: "run_2", WorkItem: "w", Status: lattice.Waiting, Waits: []lattice.Wait{wait}}}
+		gated := p.Gate("int_1", "Paint it.")
+		p.Gated[0].Subject, gated.Subject = spelled, spelled
+		for _, q := range thread.ListRequests(p.Known, []intent.State{gated}) {
+			body, _ := q.Question()
+			question := forge.MarkerOf("post", spelled+" "+q.Key()).Add(body)
+			id := p.Comment(threadtest.Repository, "bot", 2, question)
+			p.EditComment(threadtest.Repository, "wilma", id, strings.Replace(question, "- [ ] approve", "- [x] approve", 1))
+			p.Expect("approve ", "approve ")
+			other := strings.Replace(question, "<!-- lattice post ", "<!-- lattice action ", 1)
+			id = p.Comment(threadtest.Repository, "bot", 2, other)
+			p.EditComment(threadtest.Repository, "wilma", id, strings.Replace(other, "- [ ] approve", "- [x] approve", 1))
+			p.Expect("refused: the edited text is not an open question")
 		}
 	})
 }

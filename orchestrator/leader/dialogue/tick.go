@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
@@ -74,10 +75,33 @@ func (d *Dialogue) isQuestion(ctx context.Context, t thread.Thread, text string)
 		return q, false, err
 	}
 	for _, q := range thread.ListRequests(runs, gated) {
+		spelled, err := d.listSpellings(t, q)
+		if err != nil {
+			return q, false, err
+		}
 		body, _ := q.Question()
-		if unixLines(t.Marker(q.Key()).Add(body)) == unixLines(text) {
+		if slices.ContainsFunc(spelled, func(t thread.Thread) bool { return unixLines(t.Marker(q.Key()).Add(body)) == unixLines(text) }) {
 			return q, true, nil
 		}
 	}
 	return q, false, nil
+}
+
+// listSpellings returns a thread as the code host names it, and as the request names it, whose marker is in the question. Code hosts ignore
+// the case of names.
+func (d *Dialogue) listSpellings(t thread.Thread, q thread.Request) (all []thread.Thread, err error) {
+	all = append(all, t)
+	if q.Intent != nil {
+		if s, ok := thread.Parse(q.Intent.Subject); ok && s.Same(t) {
+			all = append(all, s)
+		}
+		return all, nil
+	}
+	pulls, err := d.Facts.Pulls(q.Run)
+	for _, p := range pulls {
+		if s := thread.OfPull(p); s.Same(t) {
+			all = append(all, s)
+		}
+	}
+	return all, err
 }
