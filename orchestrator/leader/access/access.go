@@ -43,6 +43,9 @@ const (
 	failureLife = time.Minute
 )
 
+// maxLife is the longest time after which a token can expire.
+const maxLife = 100 * 365 * 24 * time.Hour
+
 // fact is the body of an entry about a token: made, or revoked.
 type fact struct {
 	Name    string     `json:"name"`
@@ -114,6 +117,8 @@ func (g *Gate) CreateToken(ctx context.Context, r api.TokenRequest) (api.NewToke
 		return api.NewToken{}, fault.BadInput("bad_token", "a token has the role viewer, operator or admin, not %q", r.Role)
 	case r.TTLS < 0:
 		return api.NewToken{}, fault.BadInput("bad_token", "a token cannot expire before it is made")
+	case r.TTLS > maxLife.Seconds():
+		return api.NewToken{}, fault.BadInput("bad_token", "a token expires within %d days or never", maxLife/(24*time.Hour))
 	}
 	tokens, seq, err := g.load(ctx)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestTokens(t *testing.T) {
 	check(made.Text, true)
 	check("", false)
 	check(made.Text+"x", false)
-	for _, r := range []api.TokenRequest{{Name: "ci", Role: route.Admin}, {Name: "a b", Role: route.Admin}, {Name: "o", Role: route.Owner}, {Name: "o", Role: "root"}, {Name: "o", Role: route.Viewer, TTLS: -1}} {
+	for _, r := range []api.TokenRequest{{Name: "ci", Role: route.Admin}, {Name: "a b", Role: route.Admin}, {Name: "o", Role: route.Owner}, {Name: "o", Role: "root"}, {Name: "o", Role: route.Viewer, TTLS: -1}, {Name: "o", Role: route.Viewer, TTLS: 1e10}, {Name: "o", Role: route.Viewer, TTLS: 1e300}} {
 		want := "bad_token"
 		if r.Name == "ci" {
 			want = "token_exists"

@@ -79,7 +79,7 @@ func (v *Vault) Check(p protocol.FetchCredential) error {
 		return refuseAction("secret_unknown", "add [secrets.NAME] to the settings; lattice secret ls lists those there are", "the settings have no secret %.64q", p.Name)
 	case p.Scope != "" && !s.Scoped:
 		return refuseAction("scope_unsupported", "ask without a scope, or use a helper program, which can make a narrower secret", "the secret %s cannot be limited to a scope: its provider is %s", s.Name, s.Provider)
-	case p.TTLS < 0 || time.Duration(p.TTLS*float64(time.Second)) > s.TTL:
+	case p.TTLS < 0 || p.TTLS > s.TTL.Seconds():
 		return refuseAction("lease_too_long", "ask for less, or set ttl of the secret in the settings", "a lease of %s holds for %v at most", s.Name, s.TTL)
 	}
 	return nil

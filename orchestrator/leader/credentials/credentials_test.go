@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"path/filepath"
 	"testing"
 	"time"
@@ -83,5 +84,18 @@ func TestEntriesThatEndLeases(t *testing.T) {
 				t.Errorf("reason %q, want %q", got, tt.wantReason)
 			}
 		})
+	}
+}
+
+// TestLeaseLength asks for leases of several lengths. A number of seconds that no length of time has is too long as well.
+func TestLeaseLength(t *testing.T) {
+	t.Parallel()
+	newVault, _ := newVaults(t, 1) // for an hour
+	for seconds, code := range map[float64]string{0: "", 0.5: "", 3600: "", -1: "lease_too_long", 3601: "lease_too_long", 9.3e9: "lease_too_long", 1e19: "lease_too_long", math.MaxFloat64: "lease_too_long"} {
+		err := newVault().Check(protocol.FetchCredential{Name: "npm", Purpose: "publish", TTLS: seconds})
+		refused, _ := errors.AsType[*lattice.Refusal](err)
+		if (err == nil) != (code == "") || refused != nil && refused.Fault.Code != code {
+			t.Errorf("Check of %g seconds = %v, want %q", seconds, err, code)
+		}
 	}
 }
