@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -262,6 +263,65 @@ func TestAddWakesRun(t *testing.T) {
 			t.Errorf("attempts at %v, want %v", a.asked, want)
 		}
 	})
+}
+
+// slowHosts is a transport to hosts of which those named down are not reached, which takes as long as a request may.
+type slowHosts struct{ asked map[string]int }
+
+func (h *slowHosts) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	h.asked[r.URL.Host]++
+	if strings.HasPrefix(r.URL.Host, "down") {
+		time.Sleep(10 * time.Second)
+		return nil, errors.New("no answer")
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// Notes of a channel that is not reached do not hold up those of another one.
+func TestSlowChannel(t *testing.T) {
+	for name, down := range map[string][]string{"one channel": {"down"}, "two channels": {"down1", "down2"}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				hosts := &slowHosts{asked: map[string]int{}}
+				began, took := time.Now(), time.Duration(-1)
+				s := NewSender(NewSpool(dir), func(name string) (Channel, error) {
+					return Channel{Name: name, Kind: Slack, URL: "https://" + name + "/x"}, nil
+				}, func(n Note, err error) {
+					if n.Channel == "up" && err == nil {
+						took = time.Since(began)
+					}
+				})
+				s.client = &http.Client{Transport: hosts}
+				add := func(id, channel string) {
+					n := note
+					n.ID, n.Channel, n.At = id, channel, time.Now()
+					if err := s.Add(n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range 50 {
+					add("n"+strconv.Itoa(i), down[i%len(down)])
+				}
+				add("z", "up") // the last one in the spool
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); s.Run(ctx) }()
+				time.Sleep(time.Hour)
+				cancel()
+				<-done
+				if most := time.Duration(len(down)) * 10 * time.Second; took < 0 || took > most {
+					t.Errorf("the note of the other channel took %v, want at most %v", took, most)
+				}
+				for _, name := range down {
+					if hosts.asked[name] < 5 {
+						t.Errorf("%s was asked %d times in an hour", name, hosts.asked[name])
+					}
+				}
+			})
+		})
+	}
 }
 
 // deliver tries the notes that are due now.

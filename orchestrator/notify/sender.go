@@ -71,18 +71,27 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// deliverDue tries each note that is due. It returns the time until the next is due, negative if none is left.
+// deliverDue tries each note that is due. If a channel does not take one, its others are tried later: each attempt may last seconds, for
+// which the notes of other channels would wait. It returns the time until the next is due, negative if none is left.
 func (s *Sender) deliverDue(ctx context.Context) (time.Duration, error) {
 	all, err := s.spool.List()
 	if err != nil {
 		return 0, err
 	}
-	next := time.Duration(-1)
+	next, down := time.Duration(-1), map[string]time.Duration{} // channels that take nothing now, with the time until the next attempt
 	for _, w := range all {
 		wait := time.Until(w.Next)
-		if wait <= 0 && ctx.Err() == nil {
+		later, isDown := down[w.Channel]
+		switch {
+		case wait > 0 || ctx.Err() != nil:
+		case isDown:
+			wait = later
+		default:
 			if wait, err = s.attemptDelivery(ctx, w); err != nil {
 				return 0, err
+			}
+			if wait > 0 {
+				down[w.Channel] = wait
 			}
 		}
 		if wait > 0 && (next < 0 || wait < next) {
