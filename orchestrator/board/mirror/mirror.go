@@ -13,6 +13,7 @@ package mirror
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,6 +24,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/publish"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // LabelPrefix begins the labels that show statuses. A task in the status of new tasks has none.
@@ -40,6 +42,10 @@ const (
 	maxText = 64 << 10
 	// maxTitle bounds a title, in characters.
 	maxTitle = 256
+	// maxReason bounds the reason in a comment, in bytes.
+	maxReason = 8 << 10
+	// maxRefused bounds the issues at which the code host refuses to show a status, before none is tried any more.
+	maxRefused = 5
 )
 
 // Client is the part of [forge.Client] that is used.
@@ -94,17 +100,23 @@ func (s Source) Sync(ctx context.Context, b *board.Board) (list []Outcome, event
 	if err != nil {
 		return list, events, err
 	}
+	var refused []error
 	for _, t := range tasks {
 		if t.Issue == nil || t.ID != s.idOf(t.Issue.ID) || t.Issue.Shown == statusToShow(b.Config, t) {
 			continue
 		}
 		shown, written, err := s.showStatus(ctx, b, c, t)
 		if err != nil {
-			return list, events, fmt.Errorf("show the status of %s at %s: %w", t.Name(), t.Issue.URL, err)
+			err = fmt.Errorf("show the status of %s at %s: %w", t.Name(), t.Issue.URL, err)
+			refused = append(refused, err)
+			if no, ok := errors.AsType[*forge.Problem](err); !ok || !no.Final() || len(refused) == maxRefused {
+				break
+			}
+			continue // it may be about this issue alone, such as one that was moved
 		}
 		list, events = append(list, Outcome{Shown, shown}), append(events, written...)
 	}
-	return list, events, nil
+	return list, events, errors.Join(refused...)
 }
 
 func (s Source) idOf(issue int64) string {
@@ -306,10 +318,10 @@ func (s Source) askPerson(ctx context.Context, c Client, t *board.Task, events [
 	if _, found := forge.FindComment(all, self.ID, marker); found {
 		return nil
 	}
-	text := fmt.Sprintf("**lattice**: the task %s needs a person.\n", t.Name())
+	said := fmt.Sprintf("**lattice**: the task %s needs a person.\n", t.Name())
 	if why.Reason != "" {
-		text += "\n" + why.Reason + "\n"
+		said += "\n" + text.Head(why.Reason, maxReason) + "\n"
 	}
-	_, err = c.CreateComment(ctx, s.Path, t.Issue.Number, marker.Add(publish.Mute(text)))
+	_, err = c.CreateComment(ctx, s.Path, t.Issue.Number, marker.Add(publish.Mute(said)))
 	return err
 }

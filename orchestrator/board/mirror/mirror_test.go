@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -131,6 +132,59 @@ func TestSync(t *testing.T) {
 				t.Errorf("the code host holds\n%s", dump)
 			}
 		})
+	}
+}
+
+// refusing is a client of a code host that does not let it label one issue.
+type refusing struct {
+	Client
+	number int64
+	err    error
+}
+
+func (r refusing) AddLabels(ctx context.Context, p forge.Path, number int64, labels []string) error {
+	if number == r.number {
+		return r.err
+	}
+	return r.Client.AddLabels(ctx, p, number, labels)
+}
+
+// An issue that the code host refuses to change does not keep others from showing the status of their tasks, and neither does a long
+// reason. A code host that is not reached is not asked further.
+func TestRefusedIssue(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err   error
+		shown string
+	}{
+		"moved":       {&forge.Problem{Status: 301, Message: "moved"}, "shown LAT-2 needs_human, shown LAT-3 review"},
+		"locked":      {&forge.Problem{Status: 403}, "shown LAT-2 needs_human, shown LAT-3 review"},
+		"not reached": {errors.New("no route"), ""},
+		"failing":     {&forge.Problem{Status: 502}, ""},
+	} {
+		host, s, b := newSource(t, forge.GitHub)
+		for _, title := range []string{"One", "Two", "Three"} {
+			host.OpenIssue(site, "ann", title, "")
+		}
+		describeSync(t, s, b)
+		for task, to := range map[string]string{"LAT-1": "review", "LAT-2": board.NeedsHuman, "LAT-3": "review"} {
+			if _, _, err := b.Move(t.Context(), task, "human:ada", to, strings.Repeat("because ", 10_000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		client, err := s.Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Client = func() (Client, error) { return refusing{client, 1, c.err}, nil }
+		list, _, err := s.Sync(t.Context(), b)
+		var words []string
+		for _, o := range list {
+			words = append(words, o.Outcome+" "+o.Task.Name()+" "+o.Task.Status)
+		}
+		if got := strings.Join(words, ", "); got != c.shown || !errors.Is(err, c.err) || !strings.Contains(err.Error(), "LAT-1") {
+			t.Errorf("%s: Sync = %q, %v, want %q", name, got, err, c.shown)
+		}
 	}
 }
 
