@@ -3,6 +3,7 @@ package scribe
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -14,10 +15,22 @@ import (
 const (
 	// statusPause is the least time between two edits of the status of a run that works: code hosts limit writes.
 	statusPause = 15 * time.Second
-	retryPause  = 10 * time.Second
+	// retryPause is the time after a first failure, and mostPause after several.
+	retryPause = 10 * time.Second
+	mostPause  = 2 * time.Minute
 	// checkPause is the time between two looks at the checks of a pull request. Webhooks cause further looks, but one may be lost.
 	checkPause = 15 * time.Minute
 )
+
+// pauseAfter returns the time until a thread is tried again that failed several times in a row, the last time with err. If the code host
+// refuses, as for an issue that was deleted or locked, it is asked as rarely as for checks: its limit of requests is for all threads.
+func pauseAfter(err error, failures int) time.Duration {
+	most := mostPause
+	if refused, ok := errors.AsType[*forge.Problem](err); ok && refused.Final() {
+		most = checkPause
+	}
+	return min(retryPause<<min(failures-1, 10), most)
+}
 
 // Follow shows runs as they change, until ctx ends. A thread is due at once when its run rests, else after a pause.
 func (s *Scribe) Follow(ctx context.Context) {
@@ -47,7 +60,7 @@ func (s *Scribe) Follow(ctx context.Context) {
 		}
 	}()
 	defer func() { <-ended }()
-	due, last := map[thread.Thread]time.Time{}, map[thread.Thread]time.Time{}
+	due, last, failures := map[thread.Thread]time.Time{}, map[thread.Thread]time.Time{}, map[thread.Thread]int{} // in a row
 	for {
 		pause := time.Hour
 		for t, at := range due {
@@ -57,9 +70,14 @@ func (s *Scribe) Follow(ctx context.Context) {
 			}
 			delete(due, t)
 			last[t] = time.Now()
-			if err := s.Show(ctx, t); err != nil && ctx.Err() == nil {
+			err := s.Show(ctx, t)
+			if err == nil {
+				delete(failures, t)
+			}
+			if err != nil && ctx.Err() == nil {
 				s.Logger.Warn().Err(err).Stringer("thread", t).Msg("show the runs of a thread")
-				due[t] = time.Now().Add(retryPause)
+				failures[t]++
+				due[t] = time.Now().Add(pauseAfter(err, failures[t]))
 			} else if s.woken.awaiting()[t] != "" {
 				due[t] = time.Now().Add(cmp.Or(s.Hosts[t.Host].Poll, checkPause))
 			}
