@@ -58,56 +58,77 @@ func escapePointer(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// Duplicates lists the JSON pointers of duplicate members in a JSON text, in the order of the text. If the text is malformed, or nests
-// deeper than 1000 levels, it lists those before the error.
+// Duplicates lists the JSON pointers of duplicate members in a JSON text, in the order of the text; long pointers are cut. If the text is
+// malformed, or nests deeper than 1000 levels, it lists those before the error.
 func Duplicates(text []byte) []string {
 	f := finder{Decoder: json.NewDecoder(bytes.NewReader(text))}
 	f.UseNumber()
-	_ = f.readValue("", 0) // the caller reports malformed JSON
+	_ = f.readValue() // the caller reports malformed JSON
 	return f.found
 }
 
 // finder finds duplicate members.
 type finder struct {
 	*json.Decoder
+	path  []string // names of members and indexes of elements that lead to the value which is read
 	found []string
 }
 
-// maxDepth is how deep Duplicates looks.
-const maxDepth = 1000
+const (
+	maxDepth   = 1000 // how deep Duplicates looks
+	maxPointer = 256  // bytes of a pointer: a text of long names has many duplicates below them
+)
 
 var errTooDeep = errors.New("the text nests too deep")
 
-// readValue reads the value at a JSON pointer.
-func (f *finder) readValue(pointer string, depth int) error {
+// readValue reads the value at path.
+func (f *finder) readValue() error {
 	token, err := f.Token()
 	delim, ok := token.(json.Delim)
 	switch {
 	case err != nil || !ok:
 		return err
-	case depth >= maxDepth:
+	case len(f.path) >= maxDepth:
 		return errTooDeep
 	}
 	seen := map[string]bool{}
+	last := len(f.path)
+	f.path = append(f.path, "")
 	for i := 0; f.More(); i++ {
-		at := pointer + "/" + strconv.Itoa(i)
-		if delim == '{' {
+		if f.path[last] = strconv.Itoa(i); delim == '{' {
 			key, err := f.Token()
 			if err != nil {
 				return err
 			}
 			name := key.(string) // encoding/json allows no other type
-			if at = pointer + "/" + escapePointer(name); seen[name] {
-				f.found = append(f.found, at)
+			if f.path[last] = name; seen[name] {
+				f.found = append(f.found, f.pointer())
 			}
 			seen[name] = true
 		}
-		if err := f.readValue(at, depth+1); err != nil {
+		if err := f.readValue(); err != nil {
 			return err
 		}
 	}
+	f.path = f.path[:last]
 	_, err = f.Token() // the closing delimiter
 	return err
+}
+
+// pointer returns the JSON pointer of path.
+func (f *finder) pointer() string {
+	var b strings.Builder
+	for _, name := range f.path {
+		if b.Len() > maxPointer {
+			break
+		}
+		b.WriteString("/" + escapePointer(name[:min(len(name), maxPointer)]))
+	}
+	p := b.String()
+	if len(p) <= maxPointer {
+		return p
+	}
+	return strings.ToValidUTF8(p[:maxPointer], "") + "…"
 }
 
 // isPlain reports whether no value of a type has members with names of its own.

@@ -59,6 +59,7 @@ func TestUnknown(t *testing.T) {
 
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
+	long := strings.Repeat("k", 1<<20)
 	for text, want := range map[string][]string{
 		`{"a":1,"b":{"a":1},"A":1}`:               nil,
 		`{"a":1,"a":1}`:                           {"/a"},
@@ -68,9 +69,12 @@ func TestDuplicates(t *testing.T) {
 		`{"a":1,"a"`:                              {"/a"},
 		``:                                        nil,
 		strings.Repeat("[", 100_000):              nil,
+		// The pointers of all values of such a text together are much longer than the text.
+		`{"` + long + `":[` + strings.Repeat("1,", 1<<20) + `{"a":1,"a":2}],"é":1,"é":2}`: {"/" + long[:255] + "…", "/é"},
+		`{"` + long + `":{` + strings.Repeat(`"a":1,`, 1<<10) + `"b":2}}`:                 slices.Repeat([]string{"/" + long[:255] + "…"}, 1<<10-1),
 	} {
 		if got := exact.Duplicates([]byte(text)); !slices.Equal(got, want) {
-			t.Errorf("Duplicates(%.60s) = %q, want %q", text, got, want)
+			t.Errorf("Duplicates(%.60s) = %.200q, want %.200q", text, got, want)
 		}
 	}
 }
