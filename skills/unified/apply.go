@@ -2,6 +2,7 @@ package unified
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/spritekit/text"
@@ -181,17 +182,10 @@ func (h *Hunk) findLines(part []Line, skipped int, lines []string, from, drift i
 	// As in git: a hunk that begins at the first line belongs there, one without context behind it to the end.
 	atBegin := !fuzzy && h.firstIndex() == 0 && leading == 0
 	atEnd := !fuzzy && trailing == 0 && leading > 0
-	fits := func(at int) bool {
-		if at < from || at+len(old) > len(lines) || atBegin && at != 0 || atEnd && at+len(old) != len(lines) {
-			return false
-		}
-		for i, want := range old {
-			if lines[at+i] != want {
-				return false
-			}
-		}
-		return true
+	allowed := func(at int) bool {
+		return at >= from && at+len(old) <= len(lines) && (!atBegin || at == 0) && (!atEnd || at+len(old) == len(lines))
 	}
+	fits := func(at int) bool { return allowed(at) && slices.Equal(lines[at:at+len(old)], old) }
 	named := h.firstIndex() + skipped
 	if fits(named) {
 		return named, nil
@@ -202,12 +196,7 @@ func (h *Hunk) findLines(part []Line, skipped int, lines []string, from, drift i
 	if moved := named + drift; drift != 0 && fits(moved) {
 		return moved, nil
 	}
-	var places []int
-	for at := from; at+len(old) <= len(lines); at++ {
-		if fits(at) {
-			places = append(places, at)
-		}
-	}
+	places := slices.DeleteFunc(findAll(old, lines, from), func(at int) bool { return !allowed(at) })
 	switch len(places) {
 	case 0:
 		return 0, firstDifference(old, lines, named, "its lines are not in the file")
@@ -215,6 +204,31 @@ func (h *Hunk) findLines(part []Line, skipped int, lines []string, from, drift i
 		return places[0], nil
 	}
 	return 0, &Reject{Reason: fmt.Sprintf("its lines are not at the named place, but %d times elsewhere, as at lines %d and %d", len(places), places[0]+1, places[1]+1)}
+}
+
+// findAll returns the indexes at which old is in lines[from:]. It takes linear time, by the algorithm of Knuth, Morris and Pratt: many lines
+// of a file can be equal.
+func findAll(old, lines []string, from int) (places []int) {
+	border := make([]int, len(old)+1) // of each beginning of old, the length of the longest shorter one that it ends with; -1 for none
+	border[0] = -1
+	for i, n := 0, -1; i < len(old); {
+		for n >= 0 && old[i] != old[n] {
+			n = border[n]
+		}
+		i, n = i+1, n+1
+		border[i] = n
+	}
+	n := 0 // lines of old before i
+	for i := from; i < len(lines); {
+		for n >= 0 && (n == len(old) || lines[i] != old[n]) {
+			n = border[n]
+		}
+		i, n = i+1, n+1
+		if n == len(old) {
+			places = append(places, i-n)
+		}
+	}
+	return places
 }
 
 // firstDifference returns the first line at the named place that differs from the hunk.

@@ -3,6 +3,7 @@ package unified
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -127,6 +128,7 @@ func TestDiffOfLargeTexts(t *testing.T) {
 
 func TestApply(t *testing.T) {
 	const old = "1\n2\n3\n4\n5\n6\n7\n8\n"
+	const many = 1 << 20
 	for _, tc := range []struct {
 		name, old, patch string
 		fuzz             int
@@ -158,6 +160,11 @@ func TestApply(t *testing.T) {
 		{"an addition without newline at the end", "1\n", "@@ -1 +1,2 @@\n 1\n+x\n\\ No newline at end of file\n", 0, "1\nx", ""},
 		{"hunks in disorder", old, "@@ -6 +6 @@\n-6\n+x\n@@ -2 +2 @@\n-2\n+y\n", 0, "", "not in the file"},
 		{"the last newline of the patch got lost", "1\n", "@@ -1 +1 @@\n-1\n+2", 0, "2\n", ""},
+		{"lines that overlap", "q\na\nb\na\nb\na\nb\na\nz\n", "@@ -1,5 +1,5 @@\n a\n b\n-a\n+x\n b\n a\n", 0, "", "2 times elsewhere, as at lines 2 and 4"},
+		{"lines that begin twice", "q\na\na\na\nb\nz\n", "@@ -1,3 +1,3 @@\n a\n-a\n+x\n b\n", 0, "q\na\na\nx\nb\nz\n", ""},
+		// To compare all lines of a hunk at each line of the file would take hours.
+		{"many equal lines, not there", strings.Repeat("a\n", 2*many), fmt.Sprintf("@@ -1,%d +1,%d @@\n%s-b\n a\n", many+2, many+1, strings.Repeat(" a\n", many)), 0, "", "not in the file"},
+		{"many equal lines, several places", "b\n" + strings.Repeat("a\n", 2*many), fmt.Sprintf("@@ -%d,%d +1,%d @@\n-a\n%s", 2*many, many+1, many, strings.Repeat(" a\n", many)), 0, "", fmt.Sprint(many, " times elsewhere")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			files, err := Parse("--- a\n+++ b\n" + tc.patch)
