@@ -251,6 +251,7 @@ func TestLimitsAreOfTheWholeLoop(t *testing.T) {
 		{loop.Limits{MaxDurationS: 60}, none, 5, 0, 5},
 		{loop.Limits{MaxDurationS: 60}, map[string]float64{"wall_s": 10}, 5, 0, 10},
 		{loop.Limits{}, nil, 5, 0, 0},
+		{loop.Limits{MaxCostUSD: 1e308}, nil, 0, 1e308, 0},
 	} {
 		got := p.mustBegin(beginInput{Memory: spent, Limits: test.limits, AgentLimits: test.given, AgentTimeout: test.timeout, Resumed: true}).AgentLimits
 		if got["max_cost_usd"] != test.usd || got["wall_s"] != test.wallS {

@@ -58,8 +58,14 @@ func (l Limits) Complete() Limits {
 	return l
 }
 
-// RoundUSD returns dollars in whole millionths. Sums and differences of costs are rounded: three times 0.35 reaches a limit of 1.05.
-func RoundUSD(dollars float64) float64 { return math.Round(dollars*1e6) / 1e6 }
+// RoundUSD returns dollars in whole millionths. Sums and differences of costs are rounded: three times 0.35 reaches a limit of 1.05. A
+// float64 of more dollars than there are has no millionths.
+func RoundUSD(dollars float64) float64 {
+	if math.Abs(dollars) > 1e15 {
+		return dollars
+	}
+	return math.Round(dollars*1e6) / 1e6
+}
 
 // Check returns an error if a limit is out of its bounds.
 func (l Limits) Check() error {
