@@ -95,7 +95,7 @@ var mayImport = map[string][]string{
 	"spritekit/tracecontext": {},
 	// The rules of a loop, which are pure; a skill moves them between inputs and files.
 	"spritekit/loop": {},
-	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/workspace"},
+	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/text", "spritekit/workspace"},
 
 	"skills/exec":             {"skills/proc", "skills/relay", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill"},
 	"skills/served":           {"manifests", "skills/proc", "skills/relay", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},

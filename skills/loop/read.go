@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/spritekit/loop"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 type readInput struct {
@@ -92,10 +93,16 @@ func readResults(c *skill.Call, out *readData) error {
 	return err
 }
 
-// commitMessage names the tasks that the commit finishes, of which the first is its subject, or else the summary.
+// commitMessage names the tasks that the commit finishes, of which the first is its subject, or else the summary. Git refuses NUL bytes,
+// which JSON can hold.
 func commitMessage(finished []string, after []loop.Task, s loop.State) string {
-	names := slices.DeleteFunc(loop.Passing(after), func(name string) bool { return slices.Contains(finished, name) })
-	summary := strings.TrimSpace(s.Summary)
+	var names []string
+	for _, name := range loop.Passing(after) {
+		if shown := strings.TrimSpace(text.Clean(name)); shown != "" && !slices.Contains(finished, name) {
+			names = append(names, shown)
+		}
+	}
+	summary := strings.TrimSpace(text.Clean(s.Summary))
 	first, _, _ := strings.Cut(summary, "\n")
 	subject := cmp.Or(first, "Work on the tasks")
 	if len(names) > 0 {
