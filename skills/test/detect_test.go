@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -131,18 +132,23 @@ func TestGoArgumentsOfAnotherRun(t *testing.T) {
 
 func TestReportPatterns(t *testing.T) {
 	t.Parallel()
+	deep := strings.Repeat("d/", 13) + "deep.txt"
 	f := write(t, map[string]string{
 		"r.xml": "", "a/target/surefire-reports/TEST-a.xml": "", "a/b/target/surefire-reports/TEST-b.xml": "", "a/target/surefire-reports/a.txt": "",
-		"node_modules/x/target/surefire-reports/TEST-x.xml": "",
+		"node_modules/x/target/surefire-reports/TEST-x.xml": "", deep: "",
 	})
 	p := &project{folder: *f, scratch: "/nowhere"}
 	for pattern, want := range map[string][]string{
-		"r.xml":                                 {"r.xml"},
-		"*.xml":                                 {"r.xml"},
-		"**/target/surefire-reports/TEST-*.xml": {"a/b/target/surefire-reports/TEST-b.xml", "a/target/surefire-reports/TEST-a.xml"},
-		"a/**":                                  {"a/b/target/surefire-reports/TEST-b.xml", "a/target/surefire-reports/TEST-a.xml", "a/target/surefire-reports/a.txt"},
-		"**/b.xml":                              nil,
-		"[":                                     nil,
+		"r.xml":                                  {"r.xml"},
+		"*.xml":                                  {"r.xml"},
+		"**/target/surefire-reports/TEST-*.xml":  {"a/b/target/surefire-reports/TEST-b.xml", "a/target/surefire-reports/TEST-a.xml"},
+		"a/**":                                   {"a/b/target/surefire-reports/TEST-b.xml", "a/target/surefire-reports/TEST-a.xml", "a/target/surefire-reports/a.txt"},
+		"**/b.xml":                               nil,
+		"[":                                      nil,
+		"d/**/d/**/d/deep.txt":                   {deep},
+		"**/d/**/*/deep.txt/**":                  {deep},
+		strings.Repeat("**/", 40) + "x.xml":      nil, // must not try each way in which 13 folders are distributed over 40 stars
+		strings.Repeat("**/d/", 14) + "deep.txt": nil,
 	} {
 		var got []string
 		for _, full := range (stamps{}).listChanged(p.findReports([]string{pattern})) {

@@ -64,24 +64,34 @@ func (p *project) walkReports(dir string, at, pattern []string, looked *int, fou
 	}
 }
 
-// matchesPath matches a path against a pattern, segment by segment.
+// matchesPath matches a path against a pattern, segment by segment. It goes back to the last ** only: to try all ways of distributing
+// the folders over several of them takes exponential time, and finds nothing more.
 func matchesPath(pattern, name []string) bool {
-	if len(pattern) == 0 {
-		return len(name) == 0
-	}
-	if pattern[0] == "**" {
-		for i := range len(name) + 1 {
-			if matchesPath(pattern[1:], name[i:]) {
-				return true
-			}
+	at, anyFolders, next := 0, -1, 0 // anyFolders is the last ** that was passed, next the first segment that it has not taken
+	for i := 0; i < len(name); {
+		switch {
+		case at < len(pattern) && pattern[at] == "**":
+			anyFolders, next = at, i
+			at++
+		case at < len(pattern) && matchesName(pattern[at], name[i]):
+			at++
+			i++
+		case anyFolders >= 0:
+			next++
+			at, i = anyFolders+1, next
+		default:
+			return false
 		}
-		return false
 	}
-	if len(name) == 0 {
-		return false
+	for at < len(pattern) && pattern[at] == "**" {
+		at++
 	}
-	ok, err := path.Match(pattern[0], name[0])
-	return ok && err == nil && matchesPath(pattern[1:], name[1:])
+	return at == len(pattern)
+}
+
+func matchesName(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
 }
 
 // listChanged are the reports that were made or written since, in order.
