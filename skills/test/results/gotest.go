@@ -22,7 +22,8 @@ type GoTest struct {
 	modules map[string]string // path of a module to its folder, relative to dir
 	tests   map[goKey]*goTest
 	order   []goKey
-	parent  map[goKey]bool // tests with sub-tests
+	parent  map[goKey]bool     // tests with sub-tests
+	panics  map[goKey][]string // outputs of panics, by the tests that they are of or above
 	pkgs    map[string]*goPackage
 	names   []string // packages in the order seen
 	build   map[string][]string
@@ -68,7 +69,7 @@ type goEvent struct {
 func NewGoTest(s *Set, dir string, modules map[string]string) *GoTest {
 	return &GoTest{
 		set: s, dir: dir, modules: modules,
-		tests: map[goKey]*goTest{}, parent: map[goKey]bool{}, pkgs: map[string]*goPackage{}, build: map[string][]string{},
+		tests: map[goKey]*goTest{}, parent: map[goKey]bool{}, panics: map[goKey][]string{}, pkgs: map[string]*goPackage{}, build: map[string][]string{},
 		buildLine:  regexp.MustCompile(`^(\S.*?\.go):(\d+):(?:(\d+):)? (.*)$`),
 		reportLine: regexp.MustCompile(`^\s+([^\s:]+\.go):(\d+): ?(.*)$`),
 		frameLine:  regexp.MustCompile(`^\t(/.*\.go):(\d+)(?: \+0x[0-9a-f]+)?$`),
@@ -261,14 +262,31 @@ func listFew(names []string) string {
 // explainFailure describes one red test.
 func (g *GoTest) explainFailure(c *Case, key goKey, t *goTest) {
 	lines := t.output.lines
-	// A panic in a sub-test is printed as its parent's.
-	for parent, ok := parentOf(key); len(lines) == 0 && ok && g.parent[parent]; parent, ok = parentOf(parent) {
-		if above := g.tests[parent]; above != nil && slices.ContainsFunc(above.output.lines, g.panicLine.MatchString) {
-			lines = above.output.lines
-		}
+	if len(lines) == 0 {
+		lines = g.panicAbove(key) // a panic in a sub-test is printed as its parent's
 	}
 	c.Status, c.Kind, c.Detail = Failed, Assertion, strings.Join(lines, "\n")
 	g.locateFailure(c, lines)
+}
+
+// panicAbove returns the output of the nearest test above a sub-test that panicked. Each of those above is looked at once: many
+// sub-tests can have many above them.
+func (g *GoTest) panicAbove(key goKey) (lines []string) {
+	var above []goKey
+	for parent, ok := parentOf(key); ok && g.parent[parent]; parent, ok = parentOf(parent) {
+		known, seen := g.panics[parent]
+		if t := g.tests[parent]; !seen && t != nil && slices.ContainsFunc(t.output.lines, g.panicLine.MatchString) {
+			known, seen = t.output.lines, true
+		}
+		above = append(above, parent)
+		if lines = known; seen {
+			break
+		}
+	}
+	for _, parent := range above {
+		g.panics[parent] = lines
+	}
+	return lines
 }
 
 // locateFailure finds message, file and line in an output: those of a panic first, else the first that a test reported, else

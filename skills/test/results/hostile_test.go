@@ -56,12 +56,15 @@ func TestHostileReports(t *testing.T) {
 		{"another type", results.FormatJest, strings.NewReader(`{"testResults":[{"name":7,"assertionResults":"x"},null,3]}`), false},
 		{"a number for an array", results.FormatMocha, strings.NewReader(`{"failures":7}`), true},
 		{"TAP that never ends a suite", results.FormatTAP, repeated("    not ok 1 - a\n      ---\n      stack: |\n        "+many+"\n      ...\n", 6_000), false},
+		{"TAP blocks of empty lines", results.FormatTAP, repeated("ok 1\n  ---\n  stack: |\n"+strings.Repeat("\n", 60_000)+"  ...\n", 500), false},
 		{"TAP comments", results.FormatTAP, repeated("not ok 1 - a\n# "+many+"\n", 6_000), false},
 		{"TAP plan", results.FormatTAP, strings.NewReader("1..999999999999\nok\n"), false},
 		{"TAP depth", results.FormatTAP, strings.NewReader(strings.Repeat(" ", 1<<20) + "ok 1\n"), false},
 		{"go tests", results.FormatGo, &numbered{form: `{"Action":"output","Package":"p","Test":"T%d","Output":"` + many + `"}` + "\n", n: 6_000}, false},
 		{"go packages", results.FormatGo, &numbered{form: `{"Action":"output","Package":"p%d","Output":"` + many + `"}` + "\n", n: 6_000}, false},
+		{"go sub-tests in each other", results.FormatGo, io.MultiReader(deepGoTests(500), &numbered{form: `{"Action":"fail","Package":"p","Test":"` + strings.Repeat("a/", 500) + `%d"}` + "\n", n: 15_000}), false},
 		{"libtest", results.FormatLibtest, io.MultiReader(strings.NewReader("running 99999999 tests\n"), &numbered{form: "---- t%d stdout ----\n" + many + "\n", n: 6_000}), false},
+		{"libtest, messages without end", results.FormatLibtest, io.MultiReader(strings.NewReader("running 99999999 tests\n"), &numbered{form: "test t%[1]d ... FAILED\n---- t%[1]d stdout ----\n" + strings.Repeat("thread 'a' panicked at '"+many+"\n", 200) + "failures:\n", n: 25}), false},
 		{"unittest", results.FormatUnittest, repeated(strings.Repeat("=", 70)+"\nFAIL: a (b.c)\n"+strings.Repeat("-", 70)+"\n"+many+"\n", 6_000), false},
 		{"a line without end", results.FormatTAP, repeated("ok ", 10<<20), false},
 	} {
@@ -88,6 +91,16 @@ func TestHostileReports(t *testing.T) {
 			runtime.KeepAlive(&s)
 		})
 	}
+}
+
+// deepGoTests are tests with output that lie in each other.
+func deepGoTests(depth int) io.Reader {
+	var b strings.Builder
+	for i := range depth {
+		line := `{"Action":"output","Package":"p","Test":"` + strings.Repeat("a/", i) + `a","Output":"x\n"}` + "\n"
+		b.WriteString(strings.Repeat(line, 40))
+	}
+	return strings.NewReader(b.String())
 }
 
 // numbered is a form with rising numbers.

@@ -133,13 +133,16 @@ func (l *Libtest) addReport() {
 }
 
 func (l *Libtest) explainFailure(c *Case, lines []string) {
+	ends := true // whether a line behind the current one may end a message of several lines
 	for i, line := range lines {
 		if m := l.oldPanic.FindStringSubmatch(line); m != nil {
 			c.Message, c.File, c.Line = m[1], m[2], parseNumber(m[3])
 			break
 		}
-		if m := l.oldBegin.FindStringSubmatch(line); m != nil && l.explainLines(c, m[1], lines[i+1:]) {
-			break
+		if m := l.oldBegin.FindStringSubmatch(line); m != nil && ends {
+			if ends = l.explainLines(c, m[1], lines[i+1:]); ends {
+				break
+			}
 		}
 		m := l.panicked.FindStringSubmatch(line)
 		if m == nil {

@@ -309,7 +309,7 @@ type yamlBlock struct {
 	key    string // of the block value being read
 	column int    // of that key
 	size   int
-	values map[string]string
+	values map[string][]byte
 }
 
 const maxYAML = 64 << 10
@@ -318,14 +318,14 @@ func (y *yamlBlock) addLine(line string, kept *budget) {
 	text := strings.TrimLeft(line, " ")
 	column := len(line) - len(text)
 	if y.values == nil {
-		y.values = map[string]string{}
+		y.values = map[string][]byte{}
 	}
-	if y.size += len(line) + 1; y.size > maxYAML || kept.used+len(line) > maxHeld {
+	if y.size += len(line) + 1; y.size > maxYAML || kept.used+len(line)+1 > maxHeld {
 		return
 	}
-	kept.used += len(line)
+	kept.used += len(line) + 1
 	if y.key != "" && (column > y.column || text == "") {
-		y.values[y.key] += strings.TrimPrefix(line[min(len(line), y.column+2):], "") + "\n"
+		y.values[y.key] = append(append(y.values[y.key], line[min(len(line), y.column+2):]...), '\n')
 		return
 	}
 	y.key = ""
@@ -340,10 +340,10 @@ func (y *yamlBlock) addLine(line string, kept *budget) {
 	}
 	if strings.HasPrefix(value, "|") || strings.HasPrefix(value, ">") {
 		y.key, y.column = key, column
-		y.values[key] = ""
+		y.values[key] = nil
 		return
 	}
-	y.values[key] = unquoteYAML(value)
+	y.values[key] = []byte(unquoteYAML(value))
 }
 
 func unquoteYAML(value string) string {
@@ -364,5 +364,5 @@ func (y *yamlBlock) valueOf(key string) string {
 	if y == nil {
 		return ""
 	}
-	return strings.TrimRight(y.values[key], "\n")
+	return strings.TrimRight(string(y.values[key]), "\n")
 }
