@@ -39,7 +39,7 @@ func scrubTree(root *workspace.Root, dir string, s *redact.Secrets, until time.T
 		case e.IsDir():
 			err = scrubTree(root, name, s, until)
 		case e.Type().IsRegular():
-			err = scrubFile(root, name, s)
+			err = scrubFile(root, name, s, until)
 		default:
 			err = nil
 		}
@@ -51,47 +51,53 @@ func scrubTree(root *workspace.Root, dir string, s *redact.Secrets, until time.T
 	return failed
 }
 
-// scrubFile overwrites secrets in place without changing the size of the file, so that files with an index stay valid.
-func scrubFile(root *workspace.Root, name string, s *redact.Secrets) error {
+// scrubFile overwrites secrets in place without changing the size of the file, so that files with an index stay valid. It reads the file in
+// pieces that overlap by as much as a secret can be long.
+func scrubFile(root *workspace.Root, name string, s *redact.Secrets, until time.Time) (err error) {
 	f, err := root.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
-	found, err := findSecrets(f, s)
-	if err := errors.Join(err, f.Close()); err != nil || len(found) == 0 {
-		return err
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var to *os.File                          // the same file, once there is something to overwrite
+	buf := make([]byte, piece+3*s.Longest()) // JSON may escape each byte as six; Longest counts two, of the hexadecimal form
+	for begin := int64(0); !time.Now().After(until); begin += piece {
+		n, read := f.ReadAt(buf, begin)
+		found := s.Find(buf[:n])
+		if len(found) > 0 && to == nil {
+			var restore func()
+			to, restore, err = openWritable(root, name)
+			defer restore()
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, to.Close()) }()
+		}
+		for _, at := range found {
+			if _, err := to.WriteAt(bytes.Repeat([]byte("*"), at.End-at.Begin), begin+int64(at.Begin)); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(read, io.EOF):
+			return nil
+		case read != nil:
+			return read
+		}
 	}
+	return errTimeout // a file without data can have any size
+}
+
+// openWritable opens a file for writing, also one that may only be read; restore gives it its mode back.
+func openWritable(root *workspace.Root, name string) (f *os.File, restore func(), err error) {
+	restore = func() {}
 	info, err := root.Lstat(name)
 	if err == nil && info.Mode().Perm()&0o200 == 0 {
 		if err := root.Chmod(name, info.Mode().Perm()|0o200); err != nil {
-			return err
+			return nil, restore, err
 		}
-		defer func() { _ = root.Chmod(name, info.Mode().Perm()) }() // the key is gone whether or not this succeeds
+		restore = func() { _ = root.Chmod(name, info.Mode().Perm()) } // the key is gone whether or not this succeeds
 	}
-	if f, err = root.OpenFile(name, os.O_WRONLY, 0); err != nil {
-		return err
-	}
-	for _, at := range found {
-		if _, err = f.WriteAt(bytes.Repeat([]byte("*"), at.End-at.Begin), int64(at.Begin)); err != nil {
-			break
-		}
-	}
-	return errors.Join(err, f.Close())
-}
-
-// findSecrets returns the places of all secrets in f. A secret across two pieces may be listed twice.
-func findSecrets(f io.ReaderAt, s *redact.Secrets) (found []redact.Span, err error) {
-	buf := make([]byte, piece+3*s.Longest()) // JSON may escape each byte as six; Longest counts two, of the hexadecimal form
-	for begin := 0; ; begin += piece {
-		n, err := f.ReadAt(buf, int64(begin))
-		for _, at := range s.Find(buf[:n]) {
-			found = append(found, redact.Span{Begin: begin + at.Begin, End: begin + at.End})
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return found, nil
-		case err != nil:
-			return found, err
-		}
-	}
+	f, err = root.OpenFile(name, os.O_WRONLY, 0)
+	return f, restore, err
 }

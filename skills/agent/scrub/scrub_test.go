@@ -3,10 +3,13 @@ package scrub
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -75,5 +78,36 @@ func TestFolder(t *testing.T) {
 	}
 	if got, err := os.ReadFile(outside); err != nil || string(got) != key {
 		t.Errorf("a link was followed: %s, %v", got, err)
+	}
+}
+
+// TestFolderEnds checks that a file without end does not keep the search from ending in time.
+func TestFolderEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	root, err := workspace.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	const key = "sk-canary-0123456789"
+	huge := filepath.Join(dir, "huge")
+	if err := os.WriteFile(huge, []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(huge, 1<<40); err != nil {
+		t.Skipf("there are no sparse files: %v", err)
+	}
+	if err := scrubTree(root, ".", redact.New(key), time.Now().Add(100*time.Millisecond)); !errors.Is(err, errTimeout) {
+		t.Errorf("scrubTree = %v, want %v", err, errTimeout)
+	}
+	f, err := os.Open(huge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	head := make([]byte, len(key))
+	if _, err := io.ReadFull(f, head); err != nil || string(head) == key {
+		t.Errorf("the file begins with %q, %v", head, err)
 	}
 }
