@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -419,3 +420,35 @@ func TestRequestDigest(t *testing.T) {
 		}
 	}
 }
+
+// TestToolsAreHeldInBoundedMemory checks that an agent cannot make us hold the arguments of all tools that it calls, whether they end or not.
+func TestToolsAreHeldInBoundedMemory(t *testing.T) {
+	large := strings.Repeat("x", 64<<10)
+	for name, test := range map[string]struct{ id, status, input string }{
+		"running":    {"t%d", "in_progress", large},
+		"pending":    {"t%d", "pending", large},
+		"ended":      {"t%d", "completed", large},
+		"long names": {large + "%d", "in_progress", ""},
+	} {
+		var before, after runtime.MemStats
+		d := NewDialogue(Config{Mode: New}, &client{t: t})
+		d.session, d.open, d.asked = "s", true, "session/prompt"
+		d.host = silent{d.host}
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range 1000 {
+			d.Take(fmt.Appendf(nil, `{"method":"session/update","params":{"sessionId":"s","update":{"toolCallId":"`+test.id+`","title":"a","status":%q,"rawInput":{"a":%q}}}}`, i, test.status, test.input))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > 2*maxArguments {
+			t.Errorf("%s: %d MiB are held", name, held>>20)
+		}
+		runtime.KeepAlive(d)
+	}
+}
+
+// silent is a Host that takes no notes of events.
+type silent struct{ Host }
+
+func (silent) Event(adapter.Event) {}

@@ -215,6 +215,16 @@ func (t toolCall) fillFrom(before toolCall) toolCall {
 	return t
 }
 
+// sizeArguments returns the size of the members that can be large, in bytes.
+func (t toolCall) sizeArguments() int {
+	return len(t.Title) + len(t.Input) + len(t.Content) + len(t.Locations)
+}
+
+// withoutArguments returns the call without those members.
+func (t toolCall) withoutArguments() toolCall {
+	return toolCall{ID: t.ID, Name: t.Name, Kind: t.Kind, Status: t.Status}
+}
+
 type update struct {
 	sessionID
 	Update json.RawMessage `json:"update"`

@@ -7,7 +7,11 @@ import (
 	"github.com/spritekit/lattice/skills/agent/adapter"
 )
 
-const maxTools = 10_000 // calls of tools that are followed in one dialogue
+const (
+	maxTools     = 10_000   // calls of tools that are followed in one dialogue
+	maxNames     = 1 << 10  // bytes of the id, the name, the kind and the status of one
+	maxArguments = 16 << 20 // bytes of the arguments of those that run
+)
 
 // turn follows the answers of the model. An answer with the results of its tools is one turn: the next one begins when the
 // agent goes on after the result of the last tool that it called.
@@ -18,6 +22,7 @@ type turn struct {
 	order   []string        // the ids of tools, in the order of their first message
 	shown   map[string]bool // tools that were reported as called
 	running map[string]bool
+	held    int  // bytes of the arguments in tools
 	results bool // a tool has ended since the turn began
 }
 
@@ -75,6 +80,9 @@ func (d *Dialogue) countTurn() {
 func (d *Dialogue) takeTool(c toolCall) {
 	t := &d.turn
 	before, known := t.tools[c.ID]
+	if len(c.ID)+len(c.Name)+len(c.Kind)+len(c.Status) > maxNames {
+		return
+	}
 	if !known {
 		if len(t.tools) >= maxTools {
 			return
@@ -84,15 +92,26 @@ func (d *Dialogue) takeTool(c toolCall) {
 		t.order = append(t.order, c.ID)
 	}
 	now := c.fillFrom(before)
-	t.tools[c.ID] = now
+	t.keepTool(now)
 	if now.Status != "pending" {
 		d.showTool(now)
 	}
 	if ended := now.Status == "completed" || now.Status == "failed"; ended && t.running[c.ID] {
+		t.keepTool(now.withoutArguments())
 		delete(t.running, c.ID)
 		t.results = true
 		d.emitEvent(adapter.KindToolResult, map[string]any{"id": c.ID, "failed": now.Status == "failed"})
 	}
+}
+
+// keepTool notes what is known of a call, without its arguments if there are too many already.
+func (t *turn) keepTool(c toolCall) {
+	t.held -= t.tools[c.ID].sizeArguments()
+	if t.held+c.sizeArguments() > maxArguments {
+		c = c.withoutArguments()
+	}
+	t.held += c.sizeArguments()
+	t.tools[c.ID] = c
 }
 
 // showTool reports a call of a tool once, as soon as its arguments are known.

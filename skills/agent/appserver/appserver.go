@@ -43,10 +43,14 @@ type Dialogue struct {
 	host    Host
 	asked   int                        // number of our last request
 	changes map[string]json.RawMessage // of files, by item
+	held    int                        // bytes of changes
 	stopped bool                       // no more is allowed
 }
 
-const maxChanges = 10_000 // items that are followed in one dialogue
+const (
+	maxChanges = 10_000   // items that are followed in one dialogue
+	maxHeld    = 16 << 20 // bytes of their changes
+)
 
 // Numbers of our requests.
 const (
@@ -153,8 +157,16 @@ func (d *Dialogue) noteChanges(raw json.RawMessage) {
 	if p.Item.Type == "fileChange" {
 		changes = p.Item.Changes
 	}
-	if id != "" && len(changes) > 0 && len(d.changes) < maxChanges {
+	if id == "" || len(changes) == 0 {
+		return
+	}
+	if before, known := d.changes[id]; known { // no person is asked about changes that have changed
+		d.held -= len(id) + len(before)
+		delete(d.changes, id)
+	}
+	if size := len(id) + len(changes); len(d.changes) < maxChanges && d.held+size <= maxHeld {
 		d.changes[id] = changes
+		d.held += size
 	}
 }
 

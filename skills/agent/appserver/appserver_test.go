@@ -1,6 +1,8 @@
 package appserver
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -68,6 +70,48 @@ func TestADialogue(t *testing.T) {
 }
 
 // A thread that is not there ends the dialogue with that reason.
+// TestChangesAreHeldInBoundedMemory checks that an agent cannot make us hold the changes of all its items, and that no one is asked about
+// changes that are out of date.
+func TestChangesAreHeldInBoundedMemory(t *testing.T) {
+	large := `[{"diff":"` + strings.Repeat("x", 64<<10) + `"}]`
+	for name, test := range map[string]struct{ id, changes string }{
+		"changes": {"%d", large},
+		"ids":     {strings.Repeat("y", 64<<10) + "%d", "[1]"},
+		"items":   {"%d", "[1]"},
+	} {
+		j := &judge{}
+		d := Begin(Config{}, j)
+		note := func(id, changes string) {
+			raw, err := json.Marshal(map[string]any{"method": "item/fileChange/patchUpdated", "params": map[string]any{"itemId": id, "changes": json.RawMessage(changes)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Take(raw)
+		}
+		note("first", `["fine"]`)
+		for i := range 1000 {
+			note(fmt.Sprintf(test.id, i), test.changes)
+		}
+		if name == "items" {
+			for i := range maxChanges {
+				note(fmt.Sprint("more", i), "[1]")
+			}
+		}
+		size := 0
+		for id, changes := range d.changes {
+			size += len(id) + len(changes)
+		}
+		if size > maxHeld || size != d.held || len(d.changes) > maxChanges {
+			t.Errorf("%s: %d bytes of %d items are held, counted as %d", name, size, len(d.changes), d.held)
+		}
+		note("first", large)
+		d.Take([]byte(`{"method":"item/fileChange/requestApproval","id":1,"params":{"itemId":"first"}}`))
+		if len(j.asked) != 1 || strings.Contains(string(j.asked[0].Arguments), "fine") {
+			t.Errorf("%s: asked about %.200s", name, fmt.Sprint(j.asked))
+		}
+	}
+}
+
 func TestAThreadThatIsNotThere(t *testing.T) {
 	j := &judge{}
 	d := Begin(Config{Mode: acp.Resume, Session: "t1"}, j)
