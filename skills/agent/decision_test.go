@@ -300,3 +300,24 @@ func TestPlanProgress(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordsOfManyFiles checks that the record of a call that waits is read again, however many files have changed.
+func TestRecordsOfManyFiles(t *testing.T) {
+	t.Parallel()
+	root, err := workspace.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	c := &skill.Call{ID: "call-1", Root: root}
+	var p pending
+	for i := range 100_000 {
+		p.Changed = append(p.Changed, fmt.Sprintf("node_modules/package/file-%d.js", i))
+	}
+	if err := p.save(c); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := loadPending(c); err != nil || len(got.Changed) != len(p.Changed) {
+		t.Errorf("loadPending = %d files, %v", len(got.Changed), err)
+	}
+}

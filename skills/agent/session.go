@@ -24,7 +24,7 @@ const (
 	homesDir    = ".lattice/agents/homes"
 	sessionsDir = ".lattice/agents/sessions"
 	waitingDir  = ".lattice/agents/calls"
-	maxRecord   = 1 << 20
+	maxRecord   = 64 << 20 // it names all files that changed
 )
 
 const (
