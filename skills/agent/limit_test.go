@@ -96,3 +96,13 @@ func TestLimitsAfterAPause(t *testing.T) {
 		}
 	}
 }
+
+// TestSeconds checks that a limit of any size is a duration.
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[float64]time.Duration{0: 0, 0.5: 500 * time.Millisecond, 60: time.Minute, 1e10: maxTimeout, 1e300: maxTimeout} {
+		if got := seconds(s); got != want {
+			t.Errorf("seconds(%g) = %v, want %v", s, got, want)
+		}
+	}
+}

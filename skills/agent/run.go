@@ -350,7 +350,10 @@ func (l *launch) saveSession(o outcome) error {
 	return l.sessionAfter(o).save(l.call)
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// seconds returns a duration, at most the longest that a call may take.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s, maxTimeout.Seconds()) * float64(time.Second))
+}
 
 // listener passes stderr on, and restarts the idle timer.
 type listener struct {
