@@ -137,8 +137,8 @@ func (in *input) validate(a adapter.Adapter) error {
 	if len(in.Config) > 0 && !a.HasMain() {
 		return fault.Unsupported("unsupported", "%s has no configuration to merge config into", a.Name)
 	}
-	if p := in.Prices; p != nil && (p.Input < 0 || p.Output < 0 || p.Cached != nil && *p.Cached < 0) {
-		return skill.BadInput("/prices", "has a negative member")
+	if p := in.Prices; p != nil && !p.Valid() {
+		return skill.BadInput("/prices", "has a member that is not between 0 and %d", tally.MaxUSD)
 	}
 	if len(a.Programs) == 0 && (len(in.Command) == 0 || string(in.Command) == "null") {
 		return skill.BadInput("/command", "is required with agent %s", a.Name)

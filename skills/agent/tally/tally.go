@@ -41,6 +41,15 @@ type Prices struct {
 	Output float64  `json:"output"`
 }
 
+// MaxUSD bounds a price and a cost that an agent reports, so that sums of them are numbers.
+const MaxUSD = 1_000_000_000
+
+// Valid reports whether all prices are in their bounds.
+func (p Prices) Valid() bool {
+	valid := func(price float64) bool { return price >= 0 && price <= MaxUSD }
+	return valid(p.Input) && valid(p.Output) && (p.Cached == nil || valid(*p.Cached))
+}
+
 func (p Prices) costOf(u Usage) float64 {
 	cached := p.Input
 	if p.Cached != nil {
@@ -88,7 +97,8 @@ type Ending struct {
 const MaxText = 8 << 10
 
 const (
-	maxNames  = 200 // of tools that are counted by name
+	maxNames  = 200 // of tools that are counted by name, and of servers
+	maxName   = 500 // bytes
 	maxErrors = 20
 	maxSeen   = 100_000 // answers that are counted once each
 )
@@ -104,8 +114,8 @@ type Tally struct {
 	Final                   string // the last text, at most [MaxText] bytes of it
 	Errors                  []string
 	Denials                 []any
-	ResetsAt                float64 // seconds since 1970 at which a usage limit ends, 0 if the agent reported none
-	Ends                    []Ending
+	ResetsAt                float64  // seconds since 1970 at which a usage limit ends, 0 if the agent reported none
+	Ends                    []Ending // the last one, none before the agent reported an end
 	Total                   *Usage   // of the session, as reported at the end
 	Paid                    *float64 // US dollars, nil if the agent reports no cost
 
@@ -136,16 +146,19 @@ func (t *Tally) Add(s adapter.Event) {
 			t.Session = id
 		}
 		t.Model, t.Version = s.Text("model"), s.Text("version")
-		for _, item := range s.List("mcp") {
-			one := adapter.Event{Fields: map[string]any{}}
-			one.Fields, _ = item.(map[string]any)
-			t.Servers = append(t.Servers, Server{one.Text("name"), one.Text("status")})
+		if list := s.List("mcp"); len(list) > 0 {
+			t.Servers = nil // an agent that begins again lists them all again
+			for _, item := range list[:min(len(list), maxNames)] {
+				one := adapter.Event{Fields: map[string]any{}}
+				one.Fields, _ = item.(map[string]any)
+				t.Servers = append(t.Servers, Server{text.Cut(one.Text("name"), maxName), text.Cut(one.Text("status"), maxName)})
+			}
 		}
 	case adapter.KindText:
 		t.addText(s)
 	case adapter.KindToolCall:
 		t.Calls.Total++
-		if name := s.Text("name"); len(t.Calls.ByName) < maxNames || t.Calls.ByName[name] > 0 {
+		if name := text.Cut(s.Text("name"), maxName); len(t.Calls.ByName) < maxNames || t.Calls.ByName[name] > 0 {
 			t.Calls.ByName[name]++
 		}
 	case adapter.KindToolResult:
@@ -190,10 +203,13 @@ func (t *Tally) addUsage(s adapter.Event) {
 		t.live = t.live.Plus(u)
 	}
 	if _, ok := s.Fields["cost"]; ok {
-		t.spent += s.Number("cost")
+		t.spent += costIn(s)
 		t.Paid = &t.spent
 	}
 }
+
+// costIn returns the cost that an event reports.
+func costIn(s adapter.Event) float64 { return min(max(s.Number("cost"), 0), MaxUSD) }
 
 func (u Usage) subtractUsage(v Usage) Usage {
 	return Usage{u.Input - v.Input, u.Cached - v.Cached, u.Output - v.Output, u.Reasoning - v.Reasoning}
@@ -248,10 +264,10 @@ func (t *Tally) addEnd(s adapter.Event) {
 		t.Total = &u
 	}
 	if _, ok := s.Fields["cost"]; ok {
-		paid := s.Number("cost")
+		paid := costIn(s)
 		t.Paid = &paid
 	}
-	t.Ends = append(t.Ends, e)
+	t.Ends = []Ending{e} // the last one decides
 }
 
 // UsageSince returns the usage of this invocation so far. base is the usage of earlier ones if the agent includes them.

@@ -6,12 +6,64 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
 )
+
+// TestRepeatedEvents checks that starts and ends which an agent reports again and again are not collected.
+func TestRepeatedEvents(t *testing.T) {
+	t.Parallel()
+	sum := New()
+	for _, status := range []string{"pending", "failed", "connected"} {
+		server := map[string]any{"name": "spritekit", "status": status}
+		sum.Add(adapter.Event{Kind: adapter.KindStart, Fields: map[string]any{"session": "s", "mcp": []any{server, map[string]any{"name": strings.Repeat("n", 1000)}}}})
+		sum.Add(adapter.Event{Kind: adapter.KindToolCall, Fields: map[string]any{"name": strings.Repeat("t", 1000) + status}})
+		sum.Add(adapter.Event{Kind: adapter.KindEnd, Fields: map[string]any{"reason": status}})
+	}
+	sum.Add(adapter.Event{Kind: adapter.KindStart, Fields: map[string]any{"session": "s"}}) // lists none
+	if diff := cmp.Diff([]Server{{"spritekit", "connected"}, {strings.Repeat("n", maxName), ""}}, sum.Servers); diff != "" {
+		t.Errorf("servers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Ending{{Reason: "connected"}}, sum.Ends); diff != "" {
+		t.Errorf("ends (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int{strings.Repeat("t", maxName): 3}, sum.Calls.ByName); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+}
+
+// TestHugeNumbers checks that costs and tokens that no agent has are counted as numbers that JSON can hold, none below 0.
+func TestHugeNumbers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cost, tokens float64
+		want         float64
+	}{
+		"huge":     {1e308, 1e308, 3 * MaxUSD},
+		"negative": {-1e308, -5, 0},
+		"usual":    {0.5, 10, 1.5},
+	} {
+		sum := New()
+		for range 3 {
+			sum.Add(adapter.Event{Kind: adapter.KindUsage, Fields: map[string]any{"cost": test.cost, "input": test.tokens}})
+		}
+		u := sum.UsageSince(Usage{})
+		cost := sum.CostSince(0, u, nil)
+		if _, err := json.Marshal(SoFar{Usage: u, Cost: cost}); err != nil || cost.USD != test.want || u.Input < 0 {
+			t.Errorf("%s: %+v and %+v, %v, want %g dollars", name, u, cost, err, test.want)
+		}
+	}
+	huge := 1e300
+	for _, p := range []Prices{{Input: huge}, {Output: huge}, {Cached: &huge}, {Input: -1}} {
+		if p.Valid() {
+			t.Errorf("the prices %+v are valid", p)
+		}
+	}
+}
 
 func TestEventsInOurWords(t *testing.T) {
 	t.Parallel()
