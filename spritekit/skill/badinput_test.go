@@ -47,6 +47,7 @@ func TestBadInput(t *testing.T) {
 		exit  int
 		code  string
 		hint  string // in the hint
+		says  string // in the message
 		runs  int
 		gone  string // not in the outbox afterwards
 		kept  string
@@ -164,6 +165,8 @@ func TestBadInput(t *testing.T) {
 			{name: "a huge number", input: `{"path":"a","count":1e999999999}`, exit: 2, code: "bad_input", hint: "--help"},
 			{name: "too deep", input: `{"path":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`, exit: 2, code: "bad_input", hint: "one JSON object"},
 			{name: "far too deep", input: strings.Repeat(`{"a":`, 1<<20), exit: 2, code: "bad_input", hint: "one JSON object"},
+			{name: "many elements below a long key", input: `{"path":{"` + strings.Repeat("k", 4<<20) + `":[` + strings.Repeat("1,", 2<<20) + `1]}}`, exit: 2, code: "bad_input", hint: "--help"},
+			{name: "a key twice below others", input: `{"path":[{"x/y":[0,{"y":1,"y":2}]}]}`, exit: 2, code: "bad_input", hint: "once", says: "/path/0/x~1y/1/y"},
 			{name: "too large", input: `{"path":"` + strings.Repeat("a", skill.MaxInput) + `"}`, exit: 9, code: "input_too_large", hint: "into a file"},
 			{name: "no UTF-8", input: "{\"path\":\"\xff\"}", exit: 2, code: "bad_input", hint: "one JSON object"},
 			{name: "UTF-16", input: "\xff\xfe{\x00}\x00", exit: 2, code: "bad_input", hint: "one JSON object"},
@@ -213,6 +216,8 @@ func TestBadInput(t *testing.T) {
 					t.Errorf("fault %+v, want code %q", e, r.code)
 				case e != nil && (e.Hint == "" && r.hint != "" || !strings.Contains(e.Hint, r.hint)):
 					t.Errorf("hint %q, want one with %q", e.Hint, r.hint)
+				case e != nil && !strings.Contains(e.Message, r.says):
+					t.Errorf("message %q, want one with %q", e.Message, r.says)
 				}
 				after := b.files()
 				for name := range maps.Keys(after) {

@@ -69,7 +69,7 @@ func malformed(err error) *fault.Error {
 func checkJSON(raw []byte) (*protocol.Problem, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	problem, err := checkValue(dec, "", 0)
+	problem, err := checkValue(dec, 0)
 	if problem != nil || err != nil {
 		return problem, err
 	}
@@ -79,7 +79,7 @@ func checkJSON(raw []byte) (*protocol.Problem, error) {
 	return nil, nil
 }
 
-func checkValue(dec *json.Decoder, at string, depth int) (*protocol.Problem, error) {
+func checkValue(dec *json.Decoder, depth int) (*protocol.Problem, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
@@ -93,20 +93,23 @@ func checkValue(dec *json.Decoder, at string, depth int) (*protocol.Problem, err
 	}
 	seen := map[string]bool{}
 	for i := 0; dec.More(); i++ {
-		member := at + "/" + strconv.Itoa(i)
+		member := strconv.Itoa(i)
 		if delim == '{' {
 			key, err := dec.Token()
 			if err != nil {
 				return nil, unexpectedEnd(err)
 			}
-			name := key.(string) // Token guarantees it
-			member = at + "/" + escapePointer.Replace(name)
-			if seen[name] {
-				return &protocol.Problem{Pointer: member, Message: "is given twice"}, nil
+			member = key.(string) // Token guarantees it
+			if seen[member] {
+				return &protocol.Problem{Pointer: "/" + escapePointer.Replace(member), Message: "is given twice"}, nil
 			}
-			seen[name] = true
+			seen[member] = true
 		}
-		if problem, err := checkValue(dec, member, depth+1); problem != nil || err != nil {
+		problem, err := checkValue(dec, depth+1)
+		if problem != nil { // its pointer is one from the member
+			problem.Pointer = "/" + escapePointer.Replace(member) + problem.Pointer
+		}
+		if problem != nil || err != nil {
 			return problem, err
 		}
 	}
