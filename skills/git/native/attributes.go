@@ -32,13 +32,14 @@ type conversion struct {
 
 // withFile returns the attributes with those of a folder's file.
 func (a attributes) withFile(dir string, data []byte) attributes {
+	a = slices.Clip(a) // others append to it as well
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSpace(line)
-		pattern, words, _ := strings.Cut(line, " ")
 		if line == "" || line[0] == '#' || line[0] == '!' {
 			continue
 		}
-		l := attributeLine{conversion: parseConversion(strings.ReplaceAll(words, "\t", " "))}
+		pattern, words := cutPattern(line)
+		l := attributeLine{conversion: parseConversion(words)}
 		if l.conversion == (conversion{}) {
 			continue
 		}
@@ -46,9 +47,26 @@ func (a attributes) withFile(dir string, data []byte) attributes {
 		if pattern[0] != '"' && !strings.HasPrefix(pattern, "[attr]") {
 			l.files = (*ignore.Rules)(nil).With(dir, []byte(pattern+"\n"))
 		}
-		a = append(slices.Clip(a), l)
+		a = append(a, l)
 	}
 	return a
+}
+
+// cutPattern cuts the pattern off a line, with its quotes.
+func cutPattern(line string) (pattern, words string) {
+	for i := 1; i < len(line) && line[0] == '"'; i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			return line[:i+1], line[i+1:]
+		}
+	}
+	end := strings.IndexAny(line, " \t\r")
+	if end < 0 {
+		end = len(line)
+	}
+	return line[:end], line[end:]
 }
 
 func parseConversion(words string) (c conversion) {

@@ -35,7 +35,7 @@ func (r *repo) checkOut(ctx context.Context, commit plumbing.Hash, limits engine
 		return 0, err
 	}
 	defer root.Close()
-	c := &checkout{repo: r, root: root, limits: limits, made: map[string]bool{".": true}, seen: map[string]bool{}}
+	c := &checkout{repo: r, root: root, limits: limits, attrs: map[string]attributes{}, made: map[string]bool{".": true}, seen: map[string]bool{}}
 	if err := r.WalkTree(tree, c.collectFile); err != nil {
 		return 0, err
 	}
@@ -78,7 +78,7 @@ type checkout struct {
 	repo   *repo
 	root   *os.Root
 	limits engine.Limits
-	attrs  attributes
+	attrs  map[string]attributes // by the folder of their file
 	files  []indexEntry
 	seen   map[string]bool
 	made   map[string]bool // folders
@@ -121,9 +121,22 @@ func (c *checkout) readAttributes() error {
 		if err != nil {
 			return err
 		}
-		c.attrs = c.attrs.withFile(path.Dir(e.Name), data)
+		c.attrs[path.Dir(e.Name)] = attributes(nil).withFile(path.Dir(e.Name), data)
 	}
 	return nil
+}
+
+// checkConversion refuses a file that git would convert.
+func (c *checkout) checkConversion(name string) error {
+	what := ""
+	for dir := name; dir != "."; {
+		dir = path.Dir(dir)
+		what += c.attrs[dir].joinAttributes(name).always
+	}
+	if what == "" {
+		return nil
+	}
+	return refuseConversion(name, what)
 }
 
 // writeEntry writes one file.
@@ -131,8 +144,8 @@ func (c *checkout) writeEntry(e *indexEntry) error {
 	if err := c.makeFolder(path.Dir(e.Name)); err != nil {
 		return err
 	}
-	if what := c.attrs.joinAttributes(e.Name).always; what != "" {
-		return refuseConversion(e.Name, what)
+	if err := c.checkConversion(e.Name); err != nil {
+		return err
 	}
 	blob, err := object.GetBlob(c.repo.Store, e.Hash)
 	if err != nil {

@@ -130,6 +130,15 @@ func TestProbes(t *testing.T) {
 			tryGit(b.dir, "rebase", "main")
 		}, true, false},
 		{"sparse", func(b *bench) { b.git("sparse-checkout", "set", "d") }, true, false},
+		{"filter after a tab", func(b *bench) { b.write(".gitattributes", "*.bin\tfilter=lfs -text\n"); b.write("x.bin", "large") }, false, true},
+		{"filter after a quoted pattern", func(b *bench) {
+			b.write(".gitattributes", "\"x \\\"y.bin\"filter=lfs\n")
+			b.write("x \"y.bin", "large")
+		}, false, true},
+		{"many attributes", func(b *bench) { // each with a copy of those before would take hours
+			b.write(".gitattributes", strings.Repeat("x text\n", 1<<17))
+			b.write("t", "t\n")
+		}, false, false},
 		{"split index", func(b *bench) { b.git("update-index", "--split-index") }, true, false},
 		{"partial clone", func(b *bench) {
 			b.git("config", "core.repositoryformatversion", "1")
