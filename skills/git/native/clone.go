@@ -257,10 +257,10 @@ func (c *cloning) initRepository(p plan) error {
 func (c *cloning) receiveObjects(ctx context.Context, p plan) (objects, size int64, err error) {
 	want := slices.Clone(p.extra)
 	for _, name := range p.names {
-		if id := c.idOf(name); !slices.Contains(want, id) {
-			want = append(want, id)
-		}
+		want = append(want, c.idOf(name))
 	}
+	slices.SortFunc(want, func(a, b plumbing.Hash) int { return bytes.Compare(a[:], b[:]) })
+	want = slices.Compact(want)
 	if len(want) == 0 {
 		if !p.commit.IsZero() {
 			err = c.noRef()
@@ -301,11 +301,12 @@ func (c *cloning) writeRefs(p plan) error {
 		return nil
 	}
 	slices.SortFunc(list, func(a, b packed) int { return cmp.Compare(a.name, b.name) })
-	text := "# pack-refs with: peeled fully-peeled sorted \n"
+	var text strings.Builder
+	text.WriteString("# pack-refs with: peeled fully-peeled sorted \n")
 	for _, ref := range list {
-		text += ref.line
+		text.WriteString(ref.line)
 	}
-	if err := c.writeFile("packed-refs", text); err != nil || !slices.Contains(p.names, p.headName) {
+	if err := c.writeFile("packed-refs", text.String()); err != nil || !slices.Contains(p.names, p.headName) {
 		return err
 	}
 	return c.writeFile(remotes+"HEAD", "ref: "+remotes+shortenRef(p.headName)+"\n")

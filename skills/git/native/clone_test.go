@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -151,6 +152,61 @@ func TestClonesThatAreRefused(t *testing.T) {
 		if e, ok := errors.AsType[*skill.Error](err); !ok || e.Exit != protocol.ExitUnsupported || !strings.Contains(e.Hint, "an image that has git") {
 			t.Errorf("%s: clone = %v, want unsupported and the remedy", name, err)
 		}
+	}
+}
+
+// TestClonesOfOddConfigurations: a configuration that does not end, or is none, makes the clone fail at once.
+func TestClonesOfOddConfigurations(t *testing.T) {
+	for name, plant := range map[string]func(config string) error{
+		"a FIFO":                  func(config string) error { return syscall.Mkfifo(config, 0o600) },
+		"a device without end":    func(config string) error { return os.Symlink("/dev/zero", config) },
+		"a file of another place": func(config string) error { return os.Symlink("/etc/passwd", config) },
+		"a huge file": func(config string) error {
+			return errors.Join(os.WriteFile(config, nil, 0o600), os.Truncate(config, 1<<40))
+		},
+		"a folder": func(config string) error { return os.Mkdir(config, 0o700) },
+	} {
+		b := newBench(t)
+		base(b)
+		config := filepath.Join(b.dir, ".git/config")
+		if err := errors.Join(os.Remove(config), plant(config)); err != nil {
+			t.Fatal(err)
+		}
+		from := engine.Source{URL: b.dir, Protocol: "file", Local: true}
+		_, err := Engine{}.Clone(context.Background(), engine.CloneSpec{Root: b.root, From: from, RemoteURL: "x", Dir: filepath.Join(b.root.Dir(), "to")})
+		if err == nil || strings.Contains(err.Error(), "line 1") {
+			t.Errorf("%s: clone = %v", name, err)
+		}
+	}
+}
+
+// TestCloneOfManyRefs: a bundle of many refs does not take quadratic time.
+func TestCloneOfManyRefs(t *testing.T) {
+	b := newBench(t)
+	base(b)
+	file, dest := filepath.Join(b.root.Dir(), "many.bundle"), filepath.Join(b.root.Dir(), "clone")
+	b.git("bundle", "create", "-q", file, "main")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, pack, _ := strings.Cut(string(data), "\n\n")
+	id := b.git("rev-parse", "main")
+	var refs strings.Builder
+	const n = 1 << 18
+	for i := range n {
+		fmt.Fprintf(&refs, "\n%s refs/heads/branch-%d", id, i)
+	}
+	if err := os.WriteFile(file, []byte(header+refs.String()+"\n\n"+pack), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from := engine.Source{URL: file, Protocol: "file", Local: true, Bundle: true}
+	if _, err := (Engine{}).Clone(context.Background(), engine.CloneSpec{Root: b.root, From: from, Branch: "main", RemoteURL: file, Dir: dest}); err != nil {
+		t.Fatal(err)
+	}
+	c := &bench{t, b.root, dest}
+	if got := strings.Count(c.git("for-each-ref", "--format=%(refname)", "refs/remotes/origin"), "\n") + 1; got != n+1 {
+		t.Errorf("the clone has %d remote branches, want %d", got, n+1)
 	}
 }
 

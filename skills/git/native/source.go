@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,8 +114,8 @@ func openLocal(dir string) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(git, "config"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	data, err := readConfig(git)
+	if err != nil {
 		return nil, err
 	}
 	config, err := gitconfig.Parse(data)
@@ -132,6 +131,16 @@ func openLocal(dir string) (*local, error) {
 		return nil, err
 	}
 	return &local{r}, nil
+}
+
+// readConfig reads the configuration of a .git folder. A FIFO in its place would block, and a device has no end.
+func readConfig(git string) ([]byte, error) {
+	root, err := os.OpenRoot(git)
+	if err != nil {
+		return nil, err
+	}
+	data, err := (&gitdir.Dir{Root: root}).ReadSmall("config")
+	return data, errors.Join(err, root.Close())
 }
 
 // findGit returns the .git of a folder, or the folder itself when it is a bare repository.
