@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"syscall"
@@ -125,9 +126,15 @@ func (s *stage) isRacy(e *indexEntry) bool {
 // lockIndex takes index.lock.
 func (r *repo) lockIndex() (*gitdir.Lock, error) { return gitdir.Acquire(r.Root, "index") }
 
-// setStat records size and times of a file.
+// setStat records size and times of a file. A time that go-git cannot write counts as unknown: the next look compares the content.
 func setStat(e *indexEntry, st *unix.Stat_t) {
-	e.CreatedAt, e.ModifiedAt = time.Unix(st.Ctim.Unix()), time.Unix(st.Mtim.Unix())
+	known := func(t time.Time) time.Time {
+		if t.Unix() < 0 || t.Unix() > math.MaxUint32 {
+			return time.Time{}
+		}
+		return t
+	}
+	e.CreatedAt, e.ModifiedAt = known(time.Unix(st.Ctim.Unix())), known(time.Unix(st.Mtim.Unix()))
 	e.Dev, e.Inode, e.UID, e.GID, e.Size = uint32(st.Dev), uint32(st.Ino), st.Uid, st.Gid, uint32(st.Size)
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -99,6 +100,15 @@ func TestProbes(t *testing.T) {
 			os.Symlink("/etc/passwd", filepath.Join(b.dir, "a"))
 			os.RemoveAll(filepath.Join(b.dir, "d"))
 			os.Symlink("..", filepath.Join(b.dir, "d"))
+		}, false, false},
+		{"odd times", func(b *bench) {
+			for name, seconds := range map[string]int64{"a": -1, "before": -1 << 31, "beginning": 0, "beyond": 1 << 33} {
+				b.write(name, "x\n")
+				at := time.Unix(seconds, 0)
+				if err := os.Chtimes(filepath.Join(b.dir, name), at, at); err != nil {
+					b.Fatalf("%v", err)
+				}
+			}
 		}, false, false},
 		{"odd files", func(b *bench) {
 			b.write("tab\there", "x")
