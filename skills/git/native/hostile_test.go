@@ -2,6 +2,9 @@ package native
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -127,6 +130,54 @@ func TestLinksInGitFoldersAreRefused(t *testing.T) {
 			}
 			if after := tree(t, outside); after != before {
 				t.Errorf("written outside:\n%s", after)
+			}
+		})
+	}
+}
+
+// TestHostileIndexesAreRefused: an index that git would not write makes no operation fail otherwise, and no commit.
+func TestHostileIndexesAreRefused(t *testing.T) {
+	ctx := context.Background()
+	for name, names := range map[string][]string{
+		"out of order":             {"b", "a"},
+		"folders in pieces":        {"d/a", "e", "d/b"},
+		"twice":                    {"a", "a"},
+		"a file and files below":   {"a", "a.b", "a/b"},
+		"a folder and files below": {"d/a", "d/a.b", "d/a/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			base(b)
+			blob, err := hex.DecodeString(b.git("rev-parse", "HEAD:a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := binary.BigEndian.AppendUint32([]byte("DIRC\x00\x00\x00\x02"), uint32(len(names)))
+			for _, name := range names {
+				entry := append(binary.BigEndian.AppendUint32(make([]byte, 24), 0o100644), make([]byte, 12)...)
+				entry = binary.BigEndian.AppendUint16(append(entry, blob...), uint16(len(name)))
+				entry = append(entry, name...)
+				data = append(append(data, entry...), make([]byte, 8-len(entry)%8)...)
+			}
+			sum := sha1.Sum(data)
+			if err := os.WriteFile(filepath.Join(b.dir, ".git/index"), append(data, sum[:]...), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			head := b.git("rev-parse", "HEAD")
+			for what, f := range map[string]func(engine.Repo) error{
+				"status": func(r engine.Repo) error { _, err := r.Status(ctx, engine.StatusSpec{Untracked: "all"}); return err },
+				"diff": func(r engine.Repo) error {
+					_, err := r.Diff(ctx, engine.DiffSpec{Format: engine.FormatNameStatus})
+					return err
+				},
+				"commit": func(r engine.Repo) error { _, err := r.Commit(ctx, commitSpec("x\n")); return err },
+			} {
+				if err := b.use(f); err != nil && exitOf(err) != protocol.ExitFailed || err == nil && what == "commit" {
+					t.Errorf("%s = %v", what, err)
+				}
+			}
+			if now := b.git("rev-parse", "HEAD"); now != head {
+				t.Errorf("the commit %s was made", now)
 			}
 		})
 	}

@@ -71,9 +71,10 @@ func (r *repo) readIndex() (*stage, error) {
 	case errors.Is(err, index.ErrUnknownExtension):
 		return nil, engine.Refuse("that index (split or sparse)")
 	case err != nil:
-		return nil, fault.Failed("corrupt", "read the index: %v", err).WithHint("restore a checkpoint, or remove .git/index and stage everything again")
+		return nil, corruptIndex(err)
 	}
 	s := &stage{written: info.ModTime(), files: make([]indexEntry, len(x.Entries))}
+	last := ""
 	offset := 12
 	for i, e := range x.Entries {
 		if data[offset+60]&0x80 != 0 {
@@ -87,10 +88,16 @@ func (r *repo) readIndex() (*stage, error) {
 			return nil, engine.Refuse("submodules")
 		case e.Stage != 0:
 			return nil, engine.Refuse("a repository with files in conflict")
+		case e.Name <= last: // git refuses it, too; findFile would not find its files
+			return nil, corruptIndex(fmt.Errorf("%q follows %q", e.Name, last))
 		}
-		s.files[i] = *e
+		s.files[i], last = *e, e.Name
 	}
 	return s, nil
+}
+
+func corruptIndex(err error) error {
+	return fault.Failed("corrupt", "read the index: %v", err).WithHint("restore a checkpoint, or remove .git/index and stage everything again")
 }
 
 // findFile returns the file of a path, nil if there is none.

@@ -129,8 +129,13 @@ func (d *Dir) WriteTree(files []index.Entry) (plumbing.Hash, error) { return d.w
 
 func (d *Dir) writeFolder(dir string, files []index.Entry) (plumbing.Hash, error) {
 	var tree object.Tree
+	seen := map[string]bool{}
 	for i := 0; i < len(files); {
 		name, _, below := strings.Cut(files[i].Name[len(dir):], "/")
+		if seen[name] {
+			return plumbing.ZeroHash, fmt.Errorf("the index has both the file %s and files below it", dir+name)
+		}
+		seen[name] = true
 		if !below {
 			tree.Entries = append(tree.Entries, object.TreeEntry{Name: name, Mode: files[i].Mode, Hash: files[i].Hash})
 			i++
