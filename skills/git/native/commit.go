@@ -88,6 +88,7 @@ func (r *repo) changeIndex(ctx context.Context, dryRun bool, change func(*scan) 
 // index.
 func (s *scan) stageFiles(spec engine.AddSpec) (bool, error) {
 	excluded := ignore.NewTree(ignore.New([]byte(strings.Join(engine.Excludes(), "\n")+"\n")), func(string) []byte { return nil })
+	spec.Paths = cleanPaths(spec.Paths)
 	found, refused := map[string]bool{}, map[string]bool{} // paths of spec that match files to stage, and ignored ones
 	s.paths = spec.Paths
 	s.untracked = engine.UntrackedAll
@@ -107,7 +108,7 @@ func (s *scan) stageFiles(spec engine.AddSpec) (bool, error) {
 		return put
 	}
 	for _, p := range spec.Paths {
-		found[p] = p == "." || s.dirs[p] || s.stage.findFile(p) != nil
+		found[p] = p == "." || s.dirs[strings.TrimSuffix(p, "/")] || s.stage.findFile(p) != nil
 	}
 	if err := s.walkTree(); err != nil {
 		return false, err

@@ -15,6 +15,7 @@ func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, err
 	if spec.Format != engine.FormatNameStatus || spec.Renames {
 		return diff, engine.Refuse(`a diff other than "format":"name-status" without renames`)
 	}
+	spec.Paths = cleanPaths(spec.Paths)
 	changes, err := r.listChanges(ctx, spec)
 	if err != nil {
 		return diff, explainError(err, "diff_failed")

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -96,10 +97,24 @@ func explainError(err error, code string) error {
 // shortenRef returns a ref as people write it.
 func shortenRef(ref string) string { return plumbing.ReferenceName(ref).Short() }
 
-// isUnder reports whether a path is one of paths or lies below one; no paths stand for all.
+// cleanPaths returns paths as the index writes them. A slash at the end stays: it asks for a folder.
+func cleanPaths(paths []string) []string {
+	clean := make([]string, len(paths))
+	for i, p := range paths {
+		if clean[i] = path.Clean(p); clean[i] != "." && strings.HasSuffix(p, "/") {
+			clean[i] += "/"
+		}
+	}
+	return clean
+}
+
+// isUnder reports whether a path is one of paths or lies below one; no paths stand for all. The path of a folder ends with a slash.
 func isUnder(path string, paths []string) bool {
 	if len(paths) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || path == p || strings.HasPrefix(path, p) && path[len(p)] == '/' })
+	return slices.ContainsFunc(paths, func(p string) bool {
+		rest, ok := strings.CutPrefix(path, p)
+		return p == "." || ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(p, "/"))
+	})
 }

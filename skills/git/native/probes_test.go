@@ -130,6 +130,15 @@ func TestProbes(t *testing.T) {
 		{"CR LF that git would convert", func(b *bench) { b.write(".gitattributes", "* text=auto\n"); b.write("t", "t\r\n") }, false, true},
 		{"autocrlf input", func(b *bench) { b.git("config", "core.autocrlf", "input"); b.write("t", "t\r\n") }, true, false},
 		{"filter", func(b *bench) { b.write(".gitattributes", "*.bin filter=lfs -text\n"); b.write("x.bin", "large") }, false, true},
+		{"filter after a tab", func(b *bench) { b.write(".gitattributes", "*.bin\tfilter=lfs -text\n"); b.write("x.bin", "large") }, false, true},
+		{"filter after a quoted pattern", func(b *bench) {
+			b.write(".gitattributes", "\"x \\\"y.bin\"filter=lfs\n")
+			b.write("x \"y.bin", "large")
+		}, false, true},
+		{"many attributes", func(b *bench) { // each with a copy of those before would take hours
+			b.write(".gitattributes", strings.Repeat("x text\n", 1<<17))
+			b.write("t", "t\n")
+		}, false, false},
 		{"ident", func(b *bench) { b.write(".gitattributes", "k ident\n"); b.write("k", "$Id: old $\n") }, false, true},
 		{"repository inside", func(b *bench) { b.git("init", "-q", "in"); b.write("in/x", "x"); b.write("n", "n") }, false, true},
 		{"conflict", func(b *bench) { conflict(b) }, true, false},
@@ -140,15 +149,6 @@ func TestProbes(t *testing.T) {
 			tryGit(b.dir, "rebase", "main")
 		}, true, false},
 		{"sparse", func(b *bench) { b.git("sparse-checkout", "set", "d") }, true, false},
-		{"filter after a tab", func(b *bench) { b.write(".gitattributes", "*.bin\tfilter=lfs -text\n"); b.write("x.bin", "large") }, false, true},
-		{"filter after a quoted pattern", func(b *bench) {
-			b.write(".gitattributes", "\"x \\\"y.bin\"filter=lfs\n")
-			b.write("x \"y.bin", "large")
-		}, false, true},
-		{"many attributes", func(b *bench) { // each with a copy of those before would take hours
-			b.write(".gitattributes", strings.Repeat("x text\n", 1<<17))
-			b.write("t", "t\n")
-		}, false, false},
 		{"split index", func(b *bench) { b.git("update-index", "--split-index") }, true, false},
 		{"partial clone", func(b *bench) {
 			b.git("config", "core.repositoryformatversion", "1")
@@ -228,7 +228,7 @@ func TestProbes(t *testing.T) {
 }
 
 // stagedByGit lets git stage everything in an index of its own.
-func stagedByGit(b *bench, index string) (string, error) {
+func stagedByGit(b *bench, index string, paths ...string) (string, error) {
 	real := b.git("rev-parse", "--path-format=absolute", "--git-path", "index")
 	data, err := os.ReadFile(real)
 	if err != nil {
@@ -245,11 +245,60 @@ func stagedByGit(b *bench, index string) (string, error) {
 	if err := os.Chtimes(index, info.ModTime(), info.ModTime()); err != nil {
 		b.Fatalf("%v", err)
 	}
-	if out, err := tryGitEnv(b.dir, []string{"GIT_INDEX_FILE=" + index}, "add", "-A"); err != nil {
+	if out, err := tryGitEnv(b.dir, []string{"GIT_INDEX_FILE=" + index}, append([]string{"add", "-A", "--"}, paths...)...); err != nil {
 		return out, err
 	}
 	out, err := tryGitEnv(b.dir, []string{"GIT_INDEX_FILE=" + index}, "ls-files", "-s", "-v")
 	return strings.TrimSuffix(out, "\n"), err
+}
+
+// TestAddOfPathsIsGitsOwn compares what both engines stage for paths, in each way in which they can be written.
+func TestAddOfPathsIsGitsOwn(t *testing.T) {
+	ctx := context.Background()
+	for name, test := range map[string]struct {
+		setup func(b *bench)
+		paths []string
+	}{
+		"a file in a folder that took the place of a file": {func(b *bench) {
+			os.Remove(filepath.Join(b.dir, "a"))
+			b.write("a/b/c", "c\n")
+			b.write("a/x", "x\n")
+		}, []string{"a/b"}},
+		"a file that took the place of a folder": {func(b *bench) { os.RemoveAll(filepath.Join(b.dir, "d")); b.write("d", "d\n") }, []string{"d"}},
+		"dots":                                   {nil, []string{"./n"}},
+		"slashes":                                {nil, []string{"e//f"}},
+		"a folder with a slash":                  {nil, []string{"e/"}},
+		"a new folder with a slash":              {nil, []string{"e/g/"}},
+		"a gone folder with a slash":             {func(b *bench) { os.RemoveAll(filepath.Join(b.dir, "d")) }, []string{"d/"}},
+		"all with a slash":                       {nil, []string{"./"}},
+		"a new file with a slash":                {nil, []string{"n/"}},
+		"a file with a slash":                    {nil, []string{"a/"}},
+		"a longer name":                          {nil, []string{"e/fo"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			base(b)
+			b.write("n", "n\n")
+			b.write("e/f", "f\n")
+			b.write("e/g/h", "h\n")
+			b.write("a.b", "b\n")
+			if test.setup != nil {
+				test.setup(b)
+			}
+			want, wantErr := stagedByGit(b, filepath.Join(t.TempDir(), "copy"), test.paths...)
+			for _, untracked := range []string{"normal", "all"} {
+				b.sameStatus(engine.StatusSpec{Untracked: untracked, Paths: test.paths})
+			}
+			err := b.use(func(r engine.Repo) error { _, err := r.Add(ctx, engine.AddSpec{Paths: test.paths}); return err })
+			if (err == nil) != (wantErr == nil) {
+				t.Fatalf("add = %v; git: %v %s", err, wantErr, want)
+			}
+			if got := b.git("ls-files", "-s", "-v"); err == nil && got != want {
+				t.Errorf("staged:\n%s\ngit stages:\n%s", got, want)
+			}
+		})
+	}
 }
 
 func conflict(b *bench) {

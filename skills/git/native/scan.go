@@ -141,7 +141,7 @@ func (s *scan) scanFolder(dir *folder) ([]engine.StatusEntry, error) {
 // scanBelow looks into a folder. One without tracked files is listed as a whole, unless each file is asked for.
 func (s *scan) scanBelow(dir *folder, base, name string) ([]engine.StatusEntry, error) {
 	ignored := dir.ignored || dir.rules.Match(name, true)
-	within := isUnder(name, s.paths)
+	within := isUnder(name+"/", s.paths)
 	if !within && !slices.ContainsFunc(s.paths, func(p string) bool { return strings.HasPrefix(p, name+"/") }) {
 		return nil, nil
 	}
@@ -347,9 +347,15 @@ func (s *scan) updateIndex() bool {
 	if len(gone)+len(s.put) == 0 {
 		return s.touched
 	}
+	folders := map[string]bool{} // of the files to stage
+	for name := range s.put {
+		for dir := path.Dir(name); dir != "." && !folders[dir]; dir = path.Dir(dir) {
+			folders[dir] = true
+		}
+	}
 	files := slices.DeleteFunc(s.stage.files, func(e indexEntry) bool {
 		_, put := s.put[e.Name]
-		return put || gone[e.Name] || s.isReplaced(e.Name)
+		return put || gone[e.Name] || folders[e.Name] || s.isReplaced(e.Name)
 	})
 	for _, e := range s.put {
 		files = append(files, e)

@@ -14,6 +14,7 @@ func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Statu
 	if spec.Renames {
 		return engine.Status{}, engine.Refuse("the detection of renames")
 	}
+	spec.Paths = cleanPaths(spec.Paths)
 	s, err := r.readStatus(ctx, spec)
 	return s, explainError(err, "status_failed")
 }
