@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -150,6 +151,23 @@ func TestARealAgentOfTheProtocol(t *testing.T) {
 		t.Errorf("it has the tools %v", last.Tools)
 	}
 	a.nowhere(canary)
+}
+
+// TestKeysInMessagesOfTheProtocol checks that keys which an agent sends do not reach events, nor the files of a call that waits.
+func TestKeysInMessagesOfTheProtocol(t *testing.T) {
+	s := newSprite(t)
+	s.env.CallID = "call-asks"
+	s.env.Child = append(s.env.Child, "AGENT_KEY="+canary)
+	s.write("agent.sh", acpHello+acpSession+acpPrompt+
+		`echo 'LATTICE_EVENT {"event_type":"ARTIFACT","payload":{"kind":"file","ref":"x'$AGENT_KEY'","url":"https://h/'$AGENT_KEY'","metadata":{"a":["'$AGENT_KEY'"]}}}'`+"\n"+
+		acpPermission("execute", `{"a":"'$AGENT_KEY'"}`)+`echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"cancelled"}}'`+"\n")
+	o := s.call("agent.run", `{"agent":"acp","command":["sh","agent.sh"],"prompt":"do it","timeout_s":60,"mcp":{"spritekit":false},"permissions":{"mode":"ask"},"env_allow":["AGENT_KEY"],"pass_through_events":true}`)
+	if o.exit != protocol.ExitWaiting || !strings.Contains(o.stdout, `"ref":"x[redacted]"`) || strings.Contains(o.stdout, canary) {
+		t.Errorf("agent.run = exit %d, %s", o.exit, o.stdout)
+	}
+	if out, err := exec.Command("grep", "-rlsa", canary, s.dir).Output(); err == nil {
+		t.Errorf("the key is in %s", out)
+	}
 }
 
 // askingAgent asks for permission to write the text of the file want, and writes it to the file work if it may.

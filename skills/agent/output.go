@@ -219,7 +219,7 @@ func (o *output) relayEvent(body string) {
 		o.keepError(o.call.Emit(o.redactInfo(payload)))
 	case protocol.Artifact:
 		o.relayed++
-		o.keepError(o.call.Emit(payload))
+		o.keepError(o.call.Emit(o.redactArtifact(payload)))
 	default:
 		o.refused++
 	}
@@ -238,6 +238,15 @@ func (o *output) redactInfo(info protocol.Info) protocol.Info {
 		}
 	}
 	return info
+}
+
+// redactArtifact removes secrets from an event. The lines of an agent that talks are read as they are.
+func (o *output) redactArtifact(a protocol.Artifact) protocol.Artifact {
+	a.Kind, a.Ref, a.URL = o.secrets.Text(a.Kind), o.secrets.Text(a.Ref), o.secrets.Text(a.URL)
+	if len(a.Metadata) > 0 {
+		a.Metadata = o.secrets.JSON(a.Metadata)
+	}
+	return a
 }
 
 // keepError keeps the first error.

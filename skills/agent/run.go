@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/agent/answer"
 	"github.com/spritekit/lattice/skills/agent/idle"
@@ -181,7 +182,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 	}
 	if asked := o.out.asked(); asked != nil && errors.Is(o.cause, errWaiting) {
 		p := progress{l}.newPending(r, o)
-		p.Permission = asked
+		p.Permission = &acp.Request{Title: l.title(*asked), SHA256: asked.SHA256} // the arguments may hold a key
 		if err := p.save(c); err != nil {
 			return nil, err
 		}

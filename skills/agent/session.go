@@ -76,7 +76,7 @@ func (s session) save(c *skill.Call) error {
 type pending struct {
 	Session  session        `json:"session"`
 	Question skill.Question `json:"question,omitzero"`
-	// Permission is the request that a person was asked about, if it was not a skill that asked.
+	// Permission is the request that a person was asked about, without its arguments, if it was not a skill that asked.
 	Permission *acp.Request       `json:"permission,omitempty"`
 	Limit      *usageLimit        `json:"limit,omitempty"`   // that the call waits for, if it asked nothing
 	Running    bool               `json:"running,omitempty"` // the agent works; see progress.go
