@@ -222,19 +222,32 @@ func TestAnOutboxMadeAnewIsFollowed(t *testing.T) {
 
 func TestAFloodOfEventsIsNotShown(t *testing.T) {
 	s := newSprite(t)
-	payload, err := json.Marshal(protocol.Info{Message: strings.Repeat("x", 200_000)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	s.write("flood", manyLines(100, func(n int) string {
-		return `{"protocol_version":"v1","event_type":"INFO","event_id":"a","sprite_id":"s1","work_item_id":"w1","timestamp":"` +
-			protocol.FormatTime(began.Add(time.Minute+time.Duration(n)).UTC()) + `","payload":` + string(payload) + "}\n"
-	}))
+	s.write("flood", floodOfEvents(t, time.Now().Add(time.Minute)))
 	o := s.call("agent.run", `{"command":"cat flood >> .lattice/outbox.jsonl","timeout_s":60}`)
 	if o.exit != 0 || len(o.stdout) > 17<<20 || len(o.result.Warnings) != 1 || o.result.Warnings[0].Code != "events_not_shown" {
 		t.Errorf("exit %d, %d bytes, warnings %v, want a limit and a word about it", o.exit, len(o.stdout), o.result.Warnings)
 	}
+}
+
+// TestQuestionsAfterAFlood checks that a call waits in the place of a skill that asks after more events than are shown.
+func TestQuestionsAfterAFlood(t *testing.T) {
+	s := newSprite(t)
+	s.nested("ask.user")
+	s.write("flood", floodOfEvents(t, time.Now().Add(-time.Minute)))
+	s.env.CallID = "call-asks"
+	s.waits(s.call("agent.run", `{"command":"cat flood >> .lattice/outbox.jsonl; echo '{\"question\":\"Which color?\"}' | ./ask.user >/dev/null","timeout_s":60}`), "Which color?")
+}
+
+// floodOfEvents returns lines of the outbox, more bytes than are shown.
+func floodOfEvents(t *testing.T, began time.Time) string {
+	payload, err := json.Marshal(protocol.Info{Message: strings.Repeat("x", 200_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manyLines(100, func(n int) string {
+		return `{"protocol_version":"v1","event_type":"INFO","event_id":"a","sprite_id":"s1","work_item_id":"w1","timestamp":"` +
+			protocol.FormatTime(began.Add(time.Duration(n)).UTC()) + `","payload":` + string(payload) + "}\n"
+	})
 }
 
 func manyLines(n int, line func(int) string) string {

@@ -119,7 +119,7 @@ func (r *Relay) Finish() error {
 // readLines relays some of the new lines, and reports whether there may be more. There are none if the outbox was removed or is
 // not a file.
 func (r *Relay) readLines() (more bool) {
-	if r.over || r.err != nil {
+	if r.err != nil {
 		return false
 	}
 	f, err := r.call.Root.Open(protocol.OutboxFile)
@@ -158,8 +158,12 @@ func (r *Relay) readLines() (more bool) {
 	return true
 }
 
-// relayLine relays a line of the outbox if it is an event of another call.
+// relayLine relays a line of the outbox if it is an event of another call. After a limit was passed, it shows none, but questions and
+// requests count.
 func (r *Relay) relayLine(line []byte) {
+	if r.over && !bytes.Contains(line, []byte(skill.KindNestedWaiting)) && !bytes.Contains(line, []byte(protocol.TypeActionRequest)) {
+		return
+	}
 	e, problems, ok := protocol.Decode(line)
 	if !ok || len(problems) > 0 || e.Legacy || e.EventID == "" || e.CallID == r.call.ID || isResult(e) || r.nested && !r.call.Nests(e) {
 		return
@@ -174,13 +178,15 @@ func (r *Relay) relayLine(line []byte) {
 	if r.shown == maxShown || r.bytes+len(e.Raw) > maxShownBytes {
 		r.over = true
 	}
-	if r.over || r.err != nil {
+	if r.err != nil {
 		return
 	}
 	r.last = at
-	r.shown++
-	r.bytes += len(e.Raw)
-	r.err = r.call.Relay(e)
+	if !r.over {
+		r.shown++
+		r.bytes += len(e.Raw)
+		r.err = r.call.Relay(e)
+	}
 	if r.err == nil {
 		r.err = r.passOn(e)
 	}
