@@ -95,3 +95,16 @@ func TestConfirmWithoutFindings(t *testing.T) {
 		}
 	}
 }
+
+// TestConfirmNeedsACommit checks that findings about something other than a commit are refused.
+func TestConfirmNeedsACommit(t *testing.T) {
+	s := newSprite(t)
+	verifiable(s)
+	for _, revision := range []string{"HEAD^{tree}", "HEAD^{tree}^{tree}"} {
+		input, err := json.Marshal(map[string]string{"commit": revision, "text": "x\n```findings\n[{\"title\":\"a\",\"fix\":\"b\",\"reproduce\":{\"command\":\"false\"}}]\n```"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.fails("test.confirm", string(input), 2, "bad_input")
+	}
+}

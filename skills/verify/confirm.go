@@ -165,6 +165,9 @@ func (t *trial) resolve(ctx context.Context, revision string) (string, error) {
 	if err := t.CallSkill(ctx, t.call, "git.rev_parse", map[string]any{"repo": t.repo, "refs": []string{revision}}, &found); err != nil {
 		return "", err
 	}
+	if !isCommitID(found.Resolved[0].Commit) {
+		return "", skill.BadInput("/commit", "%s is not a commit", revision)
+	}
 	return found.Resolved[0].Commit, nil
 }
 
