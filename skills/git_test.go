@@ -314,6 +314,40 @@ func TestPushAsksForSeveralRepositories(t *testing.T) {
 	}
 }
 
+// TestPushTellsWhatWasPushed checks that a push which was made is told as it was made, whatever happened in the repository since.
+func TestPushTellsWhatWasPushed(t *testing.T) {
+	for name, change := range map[string]func(s *sprite){
+		"nothing":         func(*sprite) {},
+		"another commit":  func(s *sprite) { s.git("repo", "commit", "-q", "--allow-empty", "-m", "next") },
+		"the push itself": func(s *sprite) { s.git("repo", "update-ref", "refs/remotes/origin/main", "HEAD") },
+		"a base of others": func(s *sprite) {
+			s.git("repo", "update-ref", "refs/remotes/origin/main", s.git("repo", "commit-tree", "-m", "other", "HEAD^{tree}"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSprite(t)
+			s.origin()
+			s.must("git.clone", `{"url":"origin"}`)
+			s.write("repo/new", "x")
+			commit := s.must("git.commit", `{"message":"new file","all":true}`)["commit"].(string)
+			s.env.CallID = "call-1"
+			waiting := s.call("git.push", `{"branch":"work"}`)
+			if waiting.exit != protocol.ExitWaiting {
+				t.Fatalf("git.push = %s", waiting.stdout)
+			}
+			change(s)
+			s.write(protocol.ResumeFile, quote(protocol.Resume{
+				WorkItemID: "w1", CheckpointID: waiting.result.Waiting.CheckpointID, Context: protocol.ResumeContext{RunID: "r1", CallID: "call-1"},
+				Inputs: json.RawMessage(`{"ok":true,"action":"PUSH_BRANCH","result":{"branch":"work","head":"` + commit + `","status":"ok"}}`),
+			}))
+			data := s.must("git.push", `{"branch":"work"}`)
+			if pushed := data["pushed"].([]any)[0].(map[string]any); pushed["new"] != commit || data["head"] != commit || data["branch"] != "work" {
+				t.Errorf("git.push = %v, want the commit %s", data, commit)
+			}
+		})
+	}
+}
+
 func TestPushEndsWithTheAnswer(t *testing.T) {
 	tests := map[string]struct {
 		answer string

@@ -40,7 +40,7 @@ func (f family) bundle(ctx context.Context, c *skill.Call, in pushInput) (Bundle
 		return Bundled{}, err
 	}
 	defer opened.close()
-	p, err := opened.planPush(ctx, &in)
+	p, err := opened.planPush(ctx, &in, false)
 	if err != nil {
 		return Bundled{}, err
 	}

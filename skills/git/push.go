@@ -80,7 +80,7 @@ func (f family) Push(ctx context.Context, c *skill.Call, in pushInput) (*pushDat
 	if in.Mode == modeDirect {
 		return r.pushDirectly(ctx, c, in)
 	}
-	p, err := r.planPush(ctx, &in)
+	p, err := r.planPush(ctx, &in, c.Resume != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -134,13 +134,13 @@ func (in *pushInput) checkInput() error {
 	return guard.CheckRef(in.Base, "/base")
 }
 
-// planPush finds the commits to push and their branch; it fails when there are none.
-func (r *repo) planPush(ctx context.Context, in *pushInput) (pushData, error) {
+// planPush finds the commits to push and their branch. It fails when there are none, unless they were pushed already.
+func (r *repo) planPush(ctx context.Context, in *pushInput, pushed bool) (pushData, error) {
 	p, err := r.pushHead(ctx, in)
 	if err != nil {
 		return p, err
 	}
-	if p.Base, err = r.findBase(ctx, in.Base); err != nil {
+	if p.Base, err = r.findBase(ctx, in.Base); err != nil || pushed {
 		return p, err
 	}
 	if p.Base == "" {
@@ -253,7 +253,8 @@ func (r *repo) writeBundle(ctx context.Context, c *skill.Call, name string, spec
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// readAnswer returns the result of a push that the orchestrator executed or refused.
+// readAnswer returns the result of a push that the orchestrator executed or refused. p is the push that the call would make now: the
+// branch may have moved while the call waited.
 func readAnswer(c *skill.Call, p pushData) (*pushData, error) {
 	var a pushAnswer
 	if err := c.Inputs(&a); err != nil {
@@ -272,6 +273,7 @@ func readAnswer(c *skill.Call, p pushData) (*pushData, error) {
 		}
 	}
 	p.Result, p.URL = a.Result, remote.WithoutUser(result.URL)
+	p.Branch, p.Head = cmp.Or(result.Branch, p.Branch), cmp.Or(result.Head, p.Head)
 	p.Pushed = []engine.PushedRef{{Ref: "refs/heads/" + p.Branch, Old: result.Old, New: p.Head, Status: cmp.Or(result.Status, "ok")}}
 	for _, one := range result.Also {
 		p.Pushed = append(p.Pushed, engine.PushedRef{Ref: "refs/heads/" + one.Branch, Old: one.Old, New: one.Head, Status: cmp.Or(one.Status, "ok")})
