@@ -218,8 +218,10 @@ func (o *output) relayEvent(body string) {
 		o.relayed++
 		o.keepError(o.call.Emit(o.redactInfo(payload)))
 	case protocol.Artifact:
+		payload.Kind, payload.Ref, payload.URL = o.secrets.Text(payload.Kind), o.secrets.Text(payload.Ref), o.secrets.Text(payload.URL)
+		payload.Metadata = o.secrets.JSON(payload.Metadata) // the lines of an agent that talks are read as they are
 		o.relayed++
-		o.keepError(o.call.Emit(o.redactArtifact(payload)))
+		o.keepError(o.call.Emit(payload))
 	default:
 		o.refused++
 	}
@@ -238,15 +240,6 @@ func (o *output) redactInfo(info protocol.Info) protocol.Info {
 		}
 	}
 	return info
-}
-
-// redactArtifact removes secrets from an event. The lines of an agent that talks are read as they are.
-func (o *output) redactArtifact(a protocol.Artifact) protocol.Artifact {
-	a.Kind, a.Ref, a.URL = o.secrets.Text(a.Kind), o.secrets.Text(a.Ref), o.secrets.Text(a.URL)
-	if len(a.Metadata) > 0 {
-		a.Metadata = o.secrets.JSON(a.Metadata)
-	}
-	return a
 }
 
 // keepError keeps the first error.
