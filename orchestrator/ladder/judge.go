@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -196,11 +197,11 @@ func tooLong(validator int, path string, v any, n int) (wrong []Problem) {
 		}
 	case []any:
 		for i := range v {
-			wrong = append(wrong, tooLong(validator, fmt.Sprintf("%s/%d", path, i), v[i], n)...)
+			wrong = append(wrong, tooLong(validator, placeIn(path, strconv.Itoa(i)), v[i], n)...)
 		}
 	case map[string]any:
 		for _, k := range sortedKeys(v) {
-			wrong = append(wrong, tooLong(validator, path+"/"+escapePointer(k), v[k], n)...)
+			wrong = append(wrong, tooLong(validator, placeIn(path, k), v[k], n)...)
 		}
 	}
 	return wrong

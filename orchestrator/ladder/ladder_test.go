@@ -3,6 +3,7 @@ package ladder
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -110,6 +111,35 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	c, _ := NewChecks(&many, func(string) (json.RawMessage, bool) { return []byte(`{"items":{"type":"string"}}`), true }, nil, nil, nil)
 	if v := c.Judge("[" + strings.Repeat("1,", 30) + "1]"); len(v.Problems) != maxProblems || !strings.Contains(v.Message, "and 30 more") {
 		t.Errorf("%d problems, %q", len(v.Problems), v.Message)
+	}
+}
+
+// TestProblemsBelowLongNames: the problems of an answer take no more memory than the answer, wherever in it they are.
+func TestProblemsBelowLongNames(t *testing.T) {
+	const many = 4000
+	answer := `{"` + strings.Repeat("n", 100<<10) + `":[` + strings.Repeat(`"aa",`, many) + `"aa"]}`
+	for name, tt := range map[string]struct{ schema, validators string }{
+		"max_chars": {`{}`, `[{"type":"max_chars","max":1}]`},
+		"a schema":  {`{"additionalProperties":{"items":{"type":"number"}}}`, `[]`},
+	} {
+		n := ir.Node{ID: "N", Op: ir.OpLLMExtract, OutputSchema: "S"}
+		if err := json.Unmarshal([]byte(tt.validators), &n.Validators); err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewChecks(&n, func(string) (json.RawMessage, bool) { return json.RawMessage(tt.schema), true }, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		v := c.Judge(answer)
+		runtime.ReadMemStats(&after)
+		if len(v.Problems) == 0 || !strings.HasPrefix(v.Problems[0].Path, "/nnn") || len(v.Problems[0].Path) > 2*maxPath {
+			t.Errorf("%s: problems %.1000v", name, v.Problems)
+		}
+		if size := after.TotalAlloc - before.TotalAlloc; size > 100<<20 {
+			t.Errorf("%s: the problems of %d bytes take %d bytes", name, len(answer), size)
+		}
 	}
 }
 
@@ -288,11 +318,11 @@ func TestSchemasReferToNothingOutside(t *testing.T) {
 // TestExtremeNumbers checks that a number in an answer or a schema cannot fill the memory or end the leader.
 func TestExtremeNumbers(t *testing.T) {
 	for _, schema := range []string{`{"minimum":1}`, `{"type":"integer"}`, `{"multipleOf":3}`, `{"uniqueItems":true}`, `{"enum":[1]}`} {
-		for _, number := range []string{"1e99999999", "-1E+99999999", "1e-99999999", "1e401"} {
+		for _, number := range []string{"1e99999999", "-1E+99999999", "1e-99999999", "1e401", "1e" + strings.Repeat("9", 2000), "0." + strings.Repeat("1", 5000), "1" + strings.Repeat("0", 300) + "." + strings.Repeat("0", 4000)} {
 			for _, v := range []any{json.Number(number), []any{"x", map[string]any{"a/b": json.Number(number)}}} {
 				problems, err := Fit([]byte(schema), v)
 				if err != nil || len(problems) != 1 || problems[0].Code != "number" || len(problems[0].Path) > 0 && problems[0].Path != "/1/a~1b" {
-					t.Errorf("Fit(%s, %v) = %+v, %v", schema, v, problems, err)
+					t.Errorf("Fit(%s, %.100v) = %+v, %v", schema, v, problems, err)
 				}
 			}
 		}

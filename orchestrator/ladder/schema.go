@@ -42,7 +42,7 @@ func compileNew(schema json.RawMessage) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
 	}
-	if at, ok := findExtreme(doc); ok {
+	if at, why := findExtreme(doc); why != "" {
 		return nil, fmt.Errorf("read the schema: the number at %q is out of range", at)
 	}
 	const url = "lattice:///schema.json"
@@ -69,8 +69,8 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at, ok := findExtreme(v); ok {
-		return []Problem{newProblem(0, at, "number", "the number is out of range: its exponent is above %d", maxExponent)}, nil
+	if at, why := findExtreme(v); why != "" {
+		return []Problem{newProblem(0, at, "number", "the number is out of range: %s", why)}, nil
 	}
 	err = compiled.Validate(v)
 	if err == nil {
@@ -82,9 +82,9 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 	}
 	var problems []Problem
 	visitLeaves(invalid, func(e *jsonschema.ValidationError) {
-		place := strings.Builder{}
+		place := ""
 		for _, name := range e.InstanceLocation {
-			place.WriteString("/" + escapePointer(name))
+			place = placeIn(place, name)
 		}
 		code := "false" // the schema false has no keyword
 		if keyword := e.ErrorKind.KeywordPath(); len(keyword) > 0 {
@@ -93,11 +93,13 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 		if extra, ok := e.ErrorKind.(*kind.AdditionalProperties); ok {
 			slices.Sort(extra.Properties) // they come in the order of a map
 		}
-		text := e.DetailedOutput().Error.String()
+		alone := *e
+		alone.InstanceLocation = nil // which the output writes out
+		text := alone.DetailedOutput().Error.String()
 		if _, none := e.ErrorKind.(*kind.FalseSchema); none {
 			text = "nothing is allowed here"
 		}
-		problems = append(problems, newProblem(0, place.String(), code, "%s", text))
+		problems = append(problems, newProblem(0, place, code, "%s", text))
 	})
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Code, b.Code), strings.Compare(a.Message, b.Message))
@@ -106,29 +108,38 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 }
 
 // maxExponent is above the exponent of every double. The library writes a number out before it compares it: 1e9999999 takes
-// seconds, and 1e99999999 a panic.
-const maxExponent = 400
+// seconds, and 1e99999999 a panic. It reads a number in time that grows with the square of its length, for each comparison.
+const (
+	maxExponent = 400
+	maxNumber   = 4000 // bytes
+)
 
-// findExtreme returns the path of a number whose exponent is out of range, the first in the order of names.
-func findExtreme(v any) (path string, found bool) {
+// findExtreme returns the path of a number that is out of range, the first in the order of names, and says why; why is "" if there
+// is none.
+func findExtreme(v any) (path, why string) {
 	switch v := v.(type) {
 	case json.Number:
 		d, ok := expr.ParseDecimal(v)
-		return "", ok && d.Exp.CmpAbs(big.NewInt(maxExponent)) > 0
+		switch {
+		case !ok || d.Exp.CmpAbs(big.NewInt(maxExponent)) > 0:
+			return "", fmt.Sprintf("its exponent is above %d", maxExponent)
+		case len(v) > maxNumber:
+			return "", fmt.Sprintf("it has more than %d characters", maxNumber)
+		}
 	case []any:
 		for i, item := range v {
-			if at, found := findExtreme(item); found {
-				return "/" + strconv.Itoa(i) + at, true
+			if at, why := findExtreme(item); why != "" {
+				return "/" + strconv.Itoa(i) + at, why
 			}
 		}
 	case map[string]any:
 		for _, name := range sortedKeys(v) {
-			if at, found := findExtreme(v[name]); found {
-				return "/" + escapePointer(name) + at, true
+			if at, why := findExtreme(v[name]); why != "" {
+				return "/" + escapePointer(name) + at, why
 			}
 		}
 	}
-	return "", false
+	return "", ""
 }
 
 // visitLeaves calls visit for each error without causes.
