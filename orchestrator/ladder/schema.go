@@ -72,6 +72,9 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 	if at, why := findExtreme(v); why != "" {
 		return []Problem{newProblem(0, at, "number", "the number is out of range: %s", why)}, nil
 	}
+	if isCostly(compiled, v) {
+		return []Problem{newProblem(0, "", "schema", "the schema refers to itself and to others so often that the value cannot be checked in time")}, nil
+	}
 	err = compiled.Validate(v)
 	if err == nil {
 		return nil, nil
