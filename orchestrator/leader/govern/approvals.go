@@ -3,11 +3,11 @@ package govern
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os/user"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -26,8 +26,6 @@ type Approvals struct {
 	PolicyOf func(ctx context.Context, run string) (policy.Policy, error)
 	// RepoOf returns the repository that a run works on, as action.Options has it.
 	RepoOf func(run string) (spec, name string, ok bool)
-
-	counting sync.Mutex // from reading the approvals of an action until the next one is recorded
 }
 
 // PersonOf returns the user who made a request: the peer of the socket, else the user of this process.
@@ -63,44 +61,33 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 		return err
 	}
 	own, _, _ := p.RepoOf(a.RunID)
-	p.counting.Lock() // of two people who approve at once, the second counts the first
-	defer p.counting.Unlock()
-	var requesters []audit.Who
-	var approvers []audit.Entry
-	if err := p.Ledger.Store.Audit(subject, 0, func(e audit.Entry) error {
-		if e.Kind == audit.RunStarted && e.Who != nil {
-			requesters = append(requesters, *e.Who)
+	for { // until the approval follows all entries that were read: another person may approve at the same moment
+		requesters, approvers, last, err := p.Ledger.peopleOf(a, body.Digest)
+		if err != nil {
+			return problem.StoreProblem(err)
+		}
+		more := 0 // people who must approve as well
+		for _, part := range action.Parts(a) {
+			rule := current.Action(action.RequestOf(part, own))
+			if rule.Decision == lattice.Deny {
+				return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", rule.Reason, rule.Rule))
+			}
+			missing, reason := Admit(ctx, current, rule, requesters, whoHolds(approvers, rule.Approve.Expires))
+			if reason != "" {
+				return p.refuse(ctx, subject, body, reason)
+			}
+			more = max(more, missing)
+		}
+		switch _, err := p.Ledger.Add(ctx, audit.Entry{Kind: audit.ActionApproved, Subject: subject}, body, last); {
+		case errors.Is(err, lattice.ErrConflict):
+			continue
+		case err != nil:
+			return err
+		case more > 0:
+			return fault.New(protocol.ExitWaiting, "approval_incomplete", "your approval of %s is recorded; it needs %d more", a.Name, more).WithHint("another person: lattice approve %s", a.RunID)
 		}
 		return nil
-	}); err != nil {
-		return problem.StoreProblem(err)
 	}
-	if err := p.Ledger.eachAction(a.RunID, func(e audit.Entry, b actionBody) {
-		if b.Of == a.Key && b.Digest == body.Digest && e.Who != nil {
-			approvers = append(approvers, e)
-		}
-	}, audit.ActionApproved); err != nil {
-		return problem.StoreProblem(err)
-	}
-	more := 0 // people who must approve as well
-	for _, part := range action.Parts(a) {
-		rule := current.Action(action.RequestOf(part, own))
-		if rule.Decision == lattice.Deny {
-			return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", rule.Reason, rule.Rule))
-		}
-		missing, reason := Admit(ctx, current, rule, requesters, whoHolds(approvers, rule.Approve.Expires))
-		if reason != "" {
-			return p.refuse(ctx, subject, body, reason)
-		}
-		more = max(more, missing)
-	}
-	if err := p.Ledger.Record(ctx, audit.ActionApproved, subject, "", body); err != nil {
-		return err
-	}
-	if more > 0 {
-		return fault.New(protocol.ExitWaiting, "approval_incomplete", "your approval of %s is recorded; it needs %d more", a.Name, more).WithHint("another person: lattice approve %s", a.RunID)
-	}
-	return nil
 }
 
 // Admit reports whether the caller may approve under a rule of a policy, and why not. A program never may. The other values are as in

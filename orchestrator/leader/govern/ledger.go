@@ -173,6 +173,29 @@ func (l *Ledger) CountRequests(run, name, key string) (int, error) {
 	return n, err
 }
 
+// peopleOf returns who requested the run of an action, the approvals of the action with a digest, and the number of the last entry that
+// it read.
+func (l *Ledger) peopleOf(a lattice.Action, digest string) (requesters []audit.Who, approvals []audit.Entry, last uint64, err error) {
+	err = l.Store.Audit(audit.Run(a.RunID), 0, func(e audit.Entry) error {
+		last = e.Seq
+		switch {
+		case e.Who == nil:
+		case e.Kind == audit.RunStarted:
+			requesters = append(requesters, *e.Who)
+		case e.Kind == audit.ActionApproved:
+			var b actionBody
+			if err := json.Unmarshal(e.Body, &b); err != nil {
+				return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+			}
+			if b.Of == a.Key && b.Digest == digest {
+				approvals = append(approvals, e)
+			}
+		}
+		return nil
+	})
+	return requesters, approvals, last, err
+}
+
 // eachAction calls visit for the entries of some kinds about actions of a run.
 func (l *Ledger) eachAction(run string, visit func(audit.Entry, actionBody), kinds ...audit.Kind) error {
 	return l.Store.Audit(audit.Run(run), 0, func(e audit.Entry) error {
