@@ -21,7 +21,7 @@ type badDocument struct{ what, command, document, code, pointer, hint string }
 // badDocuments is a function, since the test binary runs as lattice too, which needs none of them.
 func badDocuments() []badDocument {
 	return []badDocument{
-		// Whatever document it is.
+		// Any document.
 		{"not JSON", "flow", `{"execir_version":`, "json_invalid", "", ""},
 		{"not UTF-8", "flow", "{\"execir_version\":\"1.0\",\"id\":\"\xff\"}", "json_invalid", "", "UTF-8"},
 		{"no object", "flow", `["1.0"]`, "type_mismatch", "", ""},

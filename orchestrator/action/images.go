@@ -7,7 +7,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/worktree"
 )
 
-// checkImages refuses text that would load an image: the server of the image learns its address, which can hold anything.
+// checkImages refuses text that would load an image: the server of the image sees its address, which can carry data.
 func checkImages(text, place string) error {
 	found := imageTag().FindString(text)
 	if found == "" {
@@ -37,12 +37,12 @@ var blankLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 // findImage returns the beginning of an image of Markdown: ![text](address), ![text][reference], or ![reference] if the text has
 // definitions. It pairs brackets as CommonMark does. Code, HTML and formulas can hold brackets that do not count; after the beginning of
-// one in the text of an image, each closing bracket of the paragraph may be that of the image.
+// one in the text of an image, each closing bracket of the paragraph may end the image.
 func findImage(text string) string {
 	defined := linkDefinition().MatchString(text)
 	var open []int // brackets that are not closed yet
 	images := 0    // how many of them begin an image
-	loose := -1    // the image that each closing bracket may end
+	loose := -1    // the image that any closing bracket may end, -1 for none
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '\\':

@@ -34,7 +34,7 @@ func (l *planning) expandStep(s *PlanStep, rule Rule, at string) (entry string, 
 		node, _ := e.fillMarks(n, ptr)
 		object, _ := node.(map[string]any)
 		id, ok := object["id"].(string)
-		if !ok { // a mark stands for its id, or it has a ref
+		if !ok { // it has a mark instead of an id, or a ref
 			l.addError("rule_node", at, "write a rule whose nodes have ids without marks, and no ref", "node %d of the rule for %s is not an object with an id", i, s.Type)
 			l.broken = true
 			continue

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// slowClient is a client that takes no answer before something has been done.
+// slowClient is a client that does not read the answer before a channel is closed.
 type slowClient struct {
 	header http.Header
 	first  func()
@@ -26,7 +26,7 @@ func (c *slowClient) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A sprite that asks its own socket about tasks and does not read the answers holds up nobody who asks how it stands.
+// TestAnswersAboutTasksWaitWithoutLocks checks that a sprite that asks its own socket about tasks, and does not read the answers, does not block calls about its state.
 func TestAnswersAboutTasksWaitWithoutLocks(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {

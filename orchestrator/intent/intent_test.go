@@ -94,7 +94,7 @@ func TestApprovalsBindThePlan(t *testing.T) {
 	}
 }
 
-// A new version of the plan needs a new decision of the policy.
+// TestDecisionsBindThePlan checks that a new version of the plan needs a new decision of the policy.
 func TestDecisionsBindThePlan(t *testing.T) {
 	t.Parallel()
 	s := apply(t, State{}, Fact{Type: FactProposed}, Fact{Type: FactClassified}, Fact{Type: FactPlanned, Plan: &Plan{Version: 1}}, Fact{Type: FactGated, Decision: lattice.Allow},

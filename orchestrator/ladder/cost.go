@@ -8,10 +8,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A schema of a few lines can take years: one that refers twice to a second one, which refers twice to a third one, and so on,
-// checks the last of them 2^n times, and a schema that refers twice to itself does so with each level of a value. Therefore the
-// steps are counted before they are taken. To count them takes no such time, because the steps of the same schema and value are
-// counted once.
+// A schema of a few lines can take years: if each of n schemas refers twice to the next one, the last one is checked 2^n times, and a
+// schema that refers twice to itself doubles the work at each level of a value. Therefore the steps are counted before the check.
+// Counting is fast, because the steps of a schema and a value are counted once.
 
 // A value may take baseSteps, and stepsPerPart for each of its parts. A step checks one value against one schema.
 const (
@@ -40,7 +39,7 @@ func countParts(v any) int {
 	return n
 }
 
-// checked is a value that is checked against a schema. Texts, numbers and so on of one type take the same steps.
+// checked is a value that is checked against a schema. All texts take the same steps, and so do all numbers.
 type checked struct {
 	schema *jsonschema.Schema
 	kind   string
@@ -54,7 +53,7 @@ type stepCounter struct {
 	known map[checked]int
 }
 
-// countSteps returns the steps to check v against s, if all alternatives are tried. A number above the limit may be too small.
+// countSteps returns the number of steps to check v against s if all alternatives are tried. Above the limit it is a lower bound.
 func (c *stepCounter) countSteps(s *jsonschema.Schema, v any) int {
 	if s == nil || s.Bool != nil {
 		return 1
@@ -98,7 +97,7 @@ func kindOf(v any) string {
 	return "object"
 }
 
-// fitsKind reports whether a schema has a look at a value of this type.
+// fitsKind reports whether a schema checks values of this type.
 func fitsKind(s *jsonschema.Schema, kind string) bool {
 	if s.Types == nil || s.Types.IsEmpty() {
 		return true
@@ -107,7 +106,7 @@ func fitsKind(s *jsonschema.Schema, kind string) bool {
 	return slices.Contains(names, kind) || kind == "number" && slices.Contains(names, "integer")
 }
 
-// visitChecks calls visit for each check that checking v against s consists of.
+// visitChecks calls visit for each check of a part of v when v is checked against s.
 func (c *stepCounter) visitChecks(s *jsonschema.Schema, v any, visit func(s *jsonschema.Schema, v any)) {
 	if s.Ref != nil {
 		visit(s.Ref, v)

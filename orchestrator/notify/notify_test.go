@@ -90,7 +90,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// Text of a sprite mentions no channel in Slack, Mattermost or Discord.
+// TestMentions checks that text of a sprite does not mention a channel in Slack, Mattermost or Discord.
 func TestMentions(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -278,7 +278,7 @@ func (h *slowHosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// Notes of a channel that is not reached do not hold up those of another one.
+// TestSlowChannel checks that notes of a channel that is not reached do not delay those of another one.
 func TestSlowChannel(t *testing.T) {
 	for name, down := range map[string][]string{"one channel": {"down"}, "two channels": {"down1", "down2"}} {
 		t.Run(name, func(t *testing.T) {

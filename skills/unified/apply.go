@@ -209,7 +209,7 @@ func (h *Hunk) findLines(part []Line, skipped int, lines []string, from, drift i
 // findAll returns the indexes at which old is in lines[from:]. It takes linear time, by the algorithm of Knuth, Morris and Pratt: many lines
 // of a file can be equal.
 func findAll(old, lines []string, from int) (places []int) {
-	border := make([]int, len(old)+1) // of each beginning of old, the length of the longest shorter one that it ends with; -1 for none
+	border := make([]int, len(old)+1) // border[i] is the length of the longest proper prefix of old[:i] that is also its suffix
 	border[0] = -1
 	for i, n := 0, -1; i < len(old); {
 		for n >= 0 && old[i] != old[n] {
@@ -218,7 +218,7 @@ func findAll(old, lines []string, from int) (places []int) {
 		i, n = i+1, n+1
 		border[i] = n
 	}
-	n := 0 // lines of old before i
+	n := 0 // how many lines of old end before line i
 	for i := from; i < len(lines); {
 		for n >= 0 && (n == len(old) || lines[i] != old[n]) {
 			n = border[n]

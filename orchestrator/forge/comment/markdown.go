@@ -104,10 +104,10 @@ var (
 	})
 )
 
-// paragraph tells from the lines of a paragraph whether the next one may be hidden. It reads each line once: a long paragraph takes no
-// more time than several short ones.
+// paragraph holds the state after some lines of a paragraph, which decides whether the next line may be hidden. Each line is read once,
+// so that a paragraph takes linear time.
 type paragraph struct {
-	span   int  // the length of the run of backquotes that began code and was not followed by an equal one, 0 if there is none
+	span   int  // the length of the run of backquotes that opened code, 0 outside of code
 	hidden bool // HTML or the definition of a link may have begun
 	open   int  // brackets that were opened and not closed; negative if more were closed
 	link   bool // the address or the title of a link goes on
@@ -194,7 +194,7 @@ func endsHTML(line, until string) bool {
 	return strings.Contains(strings.ToLower(line), until)
 }
 
-// spanAfter returns the length of the run of backquotes in a line that no equal run follows, 0 for none. open is that of the lines before.
+// spanAfter returns the length of the run of backquotes that is open after a line, 0 for none. open is the one before the line.
 func spanAfter(line string, open int) int {
 	for {
 		if open > 0 {

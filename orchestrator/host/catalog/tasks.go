@@ -96,7 +96,7 @@ func (a *API) TaskRoutesOf(handle func(string, func(http.ResponseWriter, *http.R
 			Name: name, Expire: left.Round(time.Second).String(), StartedAt: a.Now().Add(t.Started.Sub(now)), ExpiresAt: a.Now().Add(left),
 		}
 	}
-	// put answers outside of with: a sprite that does not read its answer must not hold up those who ask how it stands.
+	// put answers outside of with: a sprite that does not read its answer must not block calls about its state.
 	put := func(w http.ResponseWriter, r *http.Request, in taskRequest, status int, allowed func(known bool) error) error {
 		var made sprites.Task
 		err := with(r, func(tasks map[string]fleet.Task, now time.Time) error {

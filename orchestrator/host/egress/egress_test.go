@@ -77,7 +77,7 @@ func TestRulesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A document in which a member is given twice says two things, of which encoding/json would hear the last.
+// TestParseRefusesDuplicates checks that a document with two equal members is refused; encoding/json would take the last.
 func TestParseRefusesDuplicates(t *testing.T) {
 	for _, document := range []string{
 		`{"rules":[{"domain":"*","action":"deny"}],"rules":[]}`,

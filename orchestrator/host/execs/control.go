@@ -181,7 +181,7 @@ func (e envelope) decodeArguments() (url.Values, error) {
 	var args map[string]any
 	if len(e.Args) > 0 {
 		exact := json.NewDecoder(bytes.NewReader(e.Args))
-		exact.UseNumber() // the number of a session is too large for the digits that a float64 is written with
+		exact.UseNumber() // a float64 would round the number of a session
 		if err := exact.Decode(&args); err != nil {
 			return nil, fmt.Errorf("the arguments cannot be read: %w", err)
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// A download goes on from a copy when another call needs the sprite alone. The copy takes no more of the disk than the file does.
+// TestTakeBack checks that a download continues from a copy when another call needs the sprite alone, and that the copy takes no more of
+// the disk than the file.
 func TestTakeBack(t *testing.T) {
 	t.Parallel()
 	const hole = 256 << 20
@@ -66,7 +67,7 @@ func TestTakeBack(t *testing.T) {
 	}
 }
 
-// A short message cannot ask for names that take far more memory than it does.
+// TestWatchedNames checks that a short message cannot ask for names that take far more memory than the message.
 func TestWatchedNames(t *testing.T) {
 	t.Parallel()
 	many := func(n int) []string { return make([]string, n) }
@@ -89,7 +90,7 @@ func TestWatchedNames(t *testing.T) {
 	}
 }
 
-// A list of files ends when it has as many entries, or bytes, as one answer may have.
+// TestListsAreBounded checks that a list of files ends at the number of entries, and of bytes, that one answer may have.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -53,7 +53,7 @@ type Entry struct {
 	Mode    fs.FileMode
 	Size    int64
 	ModTime time.Time
-	Tick    bool // it is no file: it only says that a long operation is still at work
+	Tick    bool // not a file: it only says that a long operation is still running
 }
 
 // Emit takes one entry. An error ends the operation.

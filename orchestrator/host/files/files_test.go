@@ -367,7 +367,7 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
-// Every file arrives, whenever it was changed last: a sprite may give it any time. Ticks do not.
+// TestEntriesOfAnyTime checks that a file with any modification time is listed, and that a tick is not.
 func TestEntriesOfAnyTime(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -122,7 +122,7 @@ func (w *testWorld) read(sprite, file string) string {
 
 type handler func(http.ResponseWriter, *http.Request) error
 
-// slowClient is a client that takes no answer before something has been done.
+// slowClient is a client that does not read the answer before a channel is closed.
 type slowClient struct {
 	*httptest.ResponseRecorder
 	first func()
@@ -133,7 +133,7 @@ func (c *slowClient) Write(p []byte) (int, error) {
 	return c.ResponseRecorder.Write(p)
 }
 
-// A client that does not read a diff keeps nobody from passing the gate of the sprite alone.
+// TestDiffsWaitOutsideOfTheGate checks that a client that does not read a diff does not block other calls at the gate of the sprite.
 func TestDiffsWaitOutsideOfTheGate(t *testing.T) {
 	w := newTestWorld(t)
 	w.create("s")

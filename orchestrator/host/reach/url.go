@@ -51,7 +51,7 @@ type urlServer struct {
 	proxy     *httputil.ReverseProxy
 	serving   sync.WaitGroup
 	domains   []string      // below which a reverse proxy has sprites' names, with a dot in front
-	giving    boltfile.Lock // held while a sprite gets an address
+	giving    boltfile.Lock // guards the choice of an address
 	addresses urlAddresses
 }
 
@@ -104,7 +104,7 @@ func (a *API) serveURLs(addr string) (*urlServer, error) {
 func (u *urlServer) serveListener(l net.Listener) {
 	u.serving.Go(func() {
 		err := u.server.Serve(patient.Listener(l))
-		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) { // or the sprite is gone
+		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) { // or the sprite was deleted
 			u.Config.Log.Error().Err(err).Stringer("at", l.Addr()).Msg("the URLs of sprites are no longer served")
 		}
 	})

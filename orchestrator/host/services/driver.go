@@ -26,9 +26,9 @@ const (
 	stopGrace = 10 * time.Second // between TERM and KILL, unless a request says otherwise
 	endGrace  = 2 * time.Second  // the same when the sandbox ends with the host, a restore or a deletion
 	lineWait  = 200 * time.Millisecond
-	// startWait is how long those who cause a start wait for its outcome, which nearly always comes within milliseconds.
+	// startWait is how long a call that causes a start waits for its outcome, which usually takes milliseconds.
 	startWait = time.Second
-	// maxLeft bounds the pipes of a sprite's services that stay open when their processes have ended, because children hold them.
+	// maxLeft bounds the pipes of a sprite's services that children of ended processes keep open.
 	maxLeft = 64
 )
 
@@ -47,7 +47,7 @@ type Set struct {
 	box     *sandbox.Box
 	env     []string                 // of all services of this box
 	procs   map[string]*sandbox.Proc // by service, while it is live
-	starts  int                      // processes that are being started
+	starts  int                      // how many processes are being started
 	timers  []timer
 	rearm   chan struct{} // told when timers has changed
 	changed chan struct{} // closed at the next step
@@ -114,7 +114,7 @@ func (v *Set) beginBox(box *sandbox.Box, env []string) error {
 	return nil
 }
 
-// awaitStarts waits until no process is being started any more, as long as a sandbox that answers takes for that.
+// awaitStarts waits until no process is being started, at most as long as a sandbox that answers takes.
 func (v *Set) awaitStarts() {
 	late := time.NewTimer(startWait)
 	defer late.Stop()
@@ -178,7 +178,7 @@ func (v *Set) Wait() {
 	}
 }
 
-// tellMachine takes in a fact, and waits for the processes that are started because of it.
+// tellMachine passes a fact to the machine, and waits for the processes that start because of it.
 func (v *Set) tellMachine(f fact) {
 	v.mu.Lock()
 	v.stepMachine(f)
@@ -236,8 +236,8 @@ func (v *Set) logOf(name string) *serviceLog {
 	return l
 }
 
-// retireLog keeps the log of a deleted service, closed, and removes that of the one that was deleted first when there are too many: a
-// sprite may make and delete services without end.
+// retireLog closes the log of a deleted service and keeps its files. Beyond a limit it removes the oldest such log: a sprite may make and
+// delete any number of services.
 func (v *Set) retireLog(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -256,8 +256,8 @@ func (v *Set) retireLog(name string) {
 	}
 }
 
-// spawnProcess starts a service's process. The sandbox is asked without the lock: one that does not answer, or is frozen, must
-// hold up neither those who ask how the services stand nor those who stop it.
+// spawnProcess starts a service's process. It asks the sandbox without the lock: a sandbox that is frozen, or does not answer, must not
+// block calls that list the services or stop them.
 func (v *Set) spawnProcess(o spawn) fact {
 	if v.box == nil {
 		return v.noteFailure(o, errors.New("the sandbox is not up"))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The last lines of a log are found without reading all of it, however long they are.
+// TestReadTail checks that the last lines of a log, of any length, are found without reading the whole log.
 func TestReadTail(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

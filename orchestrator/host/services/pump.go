@@ -9,14 +9,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/program"
 )
 
-// leavePipe keeps a pipe open whose process has ended, and closes the one that was left first when there are too many: otherwise a
-// sprite could use up the descriptors of the host.
+// leavePipe keeps the pipe of an ended process open. Beyond maxLeft it closes the oldest one: otherwise a sprite could use up the
+// descriptors of the host.
 func (v *Set) leavePipe(ours *os.File) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.left = append(v.left, ours)
 	for len(v.left) > maxLeft {
-		v.left[0].Close() // who still writes to it finds that out
+		v.left[0].Close() // a process that still writes to it gets an error
 		v.left = v.left[1:]
 	}
 }
@@ -28,7 +28,7 @@ func (v *Set) forgetPipe(ours *os.File) {
 	v.left = slices.DeleteFunc(v.left, func(one *os.File) bool { return one == ours })
 }
 
-// awaitStep waits until the step that is under way has ended.
+// awaitStep waits for the end of the current step.
 func (v *Set) awaitStep() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -43,8 +43,8 @@ type pump struct {
 	gone   <-chan struct{} // closed when the box has
 }
 
-// run copies until the end of the stream. It calls read when all that came before the process's end is in the log; children
-// of the service that left its process group may write on until the box ends.
+// run copies until the end of the stream. It calls read when the log has all output from before the end of the process. Children of the
+// service that left its process group may write until the box ends.
 func (p pump) run(read func()) {
 	defer p.from.Close()
 	var lines splitter
@@ -76,8 +76,8 @@ func (p pump) run(read func()) {
 	}
 }
 
-// armDeadline has the next read end early when there is a line that may not be finished soon, or nothing to wait for. The process
-// may end at any time, and the goroutine that notices sets the deadline again.
+// armDeadline makes the next read end early if the last line is not finished, or if the process or its box has ended. The
+// goroutine that notices the end of the process sets the deadline again.
 func (p pump) armDeadline(unfinished, settled bool) {
 	deadline := time.Time{}
 	if unfinished || isClosed(p.gone) {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// spoolMemory is how much of an answer is kept in memory; the rest goes to a file that has no name.
+	// spoolMemory is how many bytes of an answer are kept in memory; the rest goes to a file without a name.
 	spoolMemory = 1 << 20
 	// maxSpool bounds an answer, in bytes: a sprite chooses the number and the names of its files.
 	maxSpool = 1 << 30
@@ -20,17 +20,17 @@ const (
 // ErrLongAnswer refuses an answer that is longer than a [Spool] takes.
 var ErrLongAnswer = Refuse(http.StatusRequestEntityTooLarge, "too_large", "the answer is too long; ask for parts of it")
 
-// Spool keeps an answer for a slow client, so that the sprite is not held. Close it.
+// Spool buffers an answer, so that a slow client does not hold the sprite. The caller closes it.
 type Spool struct {
 	Dir  string // for the file
-	Most int64  // bytes; 0 is a bound that no usual answer reaches
+	Most int64  // the limit in bytes; 0 stands for maxSpool
 
 	memory bytes.Buffer
 	file   *os.File
 	size   int64
 }
 
-// CreateNameless makes a file that is gone when it is closed.
+// CreateNameless makes a file that is removed when it is closed.
 func CreateNameless(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "spool-")
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Spool) openReader() io.Reader {
 	return io.MultiReader(bytes.NewReader(s.memory.Bytes()), io.NewSectionReader(s.file, 0, s.size-int64(s.memory.Len())))
 }
 
-// Close drops the answer.
+// Close discards the answer.
 func (s *Spool) Close() {
 	if s.file != nil {
 		s.file.Close()
@@ -80,6 +80,6 @@ func (s *Spool) Send(w http.ResponseWriter, kind string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.FormatInt(s.size, 10))
 	if _, err := io.Copy(w, s.openReader()); err != nil {
-		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+		panic(http.ErrAbortHandler) // the client must see that the answer is cut off
 	}
 }

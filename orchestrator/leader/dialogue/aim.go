@@ -201,7 +201,7 @@ func findRequest(a asked, all []thread.Request, by string) (aim, error) {
 		switch {
 		case err != nil:
 			return aim{}, fault.BadInput("bad_answer", "%v", err)
-		case q.Wait.YesOrNo() && slices.Contains([]string{"", "true", "yes", "y"}, strings.ToLower(inputs["approved"])): // it names no digest
+		case q.Wait.YesOrNo() && slices.Contains([]string{"", "true", "yes", "y"}, strings.ToLower(inputs["approved"])): // the comment does not name a digest
 			return aim{}, fault.BadInput("bad_answer", "an answer does not approve: /lattice approve DIGEST does, with the digest of the question")
 		}
 		t.Decision.Decision, t.Decision.Inputs = lattice.Answer, inputs

@@ -35,7 +35,7 @@ func newApprovals(t *testing.T, rules string) *Approvals {
 	}
 }
 
-// TestBotAnswers has a program and a person answer questions: an answer that approves is an approval, which a program never gives.
+// TestBotAnswers checks that a program cannot give an answer that approves, and a person can.
 func TestBotAnswers(t *testing.T) {
 	t.Parallel()
 	yesOrNo := map[string]string{"approved": "boolean", "comments": "string"}
@@ -65,7 +65,7 @@ func TestBotAnswers(t *testing.T) {
 	}
 }
 
-// TestApproveAtOnce has two people approve at the same moment a push that needs both: for one of them the approvals suffice.
+// TestApproveAtOnce checks that both are counted when two people approve a push at the same moment.
 func TestApproveAtOnce(t *testing.T) {
 	t.Parallel()
 	approvals := newApprovals(t, "[actions.PUSH_BRANCH]\napprove = { people = 2 }")

@@ -22,8 +22,8 @@ const (
 	checkPause = 15 * time.Minute
 )
 
-// pauseAfter returns the time until a thread is tried again that failed several times in a row, the last time with err. If the code host
-// refuses, as for an issue that was deleted or locked, it is asked as rarely as for checks: its limit of requests is for all threads.
+// pauseAfter returns the time until the next try of a thread that failed several times in a row, the last time with err. If the code host
+// refuses, as for a deleted or locked issue, the time is that of checks: all threads share its limit of requests.
 func pauseAfter(err error, failures int) time.Duration {
 	most := mostPause
 	if refused, ok := errors.AsType[*forge.Problem](err); ok && refused.Final() {

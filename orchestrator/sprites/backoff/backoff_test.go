@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A time that is longer than any duration does not overflow to a short one.
+// TestAfter checks that a time longer than any duration does not overflow to a short one.
 func TestAfter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -448,7 +448,7 @@ func TestToolsAreHeldInBoundedMemory(t *testing.T) {
 	}
 }
 
-// silent is a Host that takes no notes of events.
+// silent is a Host that drops events.
 type silent struct{ Host }
 
 func (silent) Event(adapter.Event) {}

@@ -24,7 +24,7 @@ func TestRepeatedEvents(t *testing.T) {
 		sum.Add(adapter.Event{Kind: adapter.KindToolCall, Fields: map[string]any{"name": strings.Repeat("t", 1000) + status}})
 		sum.Add(adapter.Event{Kind: adapter.KindEnd, Fields: map[string]any{"reason": status}})
 	}
-	sum.Add(adapter.Event{Kind: adapter.KindStart, Fields: map[string]any{"session": "s"}}) // lists none
+	sum.Add(adapter.Event{Kind: adapter.KindStart, Fields: map[string]any{"session": "s"}}) // lists no tasks
 	if diff := cmp.Diff([]Server{{"spritekit", "connected"}, {strings.Repeat("n", maxName), ""}}, sum.Servers); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
 	}
