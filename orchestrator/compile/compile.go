@@ -259,7 +259,7 @@ func schemaFaults(doc *ir.Document) (findings []finding.Finding) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Schemas)) {
-		checked(doc.Schemas[name], "/schemas/"+escapePointer(name))
+		checked(doc.Schemas[name], "/schemas/"+finding.EscapePointer(name))
 	}
 	checked(doc.InputSchema, "/input_schema")
 	doc.Places(func(n *ir.Node, at string) {

@@ -65,18 +65,18 @@ func (l *planning) expandStep(s *PlanStep, rule Rule, at string) (entry string, 
 func (l *planning) checkStep(s *PlanStep, rule Rule, at string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Inputs)) {
 		if _, ok := rule.findInput(name); !ok {
-			l.addError("input_unknown", at+l.in+"/"+escapePointer(name), finding.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
+			l.addError("input_unknown", at+l.in+"/"+finding.EscapePointer(name), finding.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
 		}
 	}
 	for _, in := range rule.Inputs {
 		if _, ok := s.Inputs[in.Name]; in.Required && !ok {
-			l.addError("input_missing", at+l.in+"/"+escapePointer(in.Name), in.Description, "%s needs the input %q", s.Type, in.Name)
+			l.addError("input_missing", at+l.in+"/"+finding.EscapePointer(in.Name), in.Description, "%s needs the input %q", s.Type, in.Name)
 			l.broken = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
 		if !slices.Contains(rule.outputNames(), name) {
-			l.addError("port_unknown", at+"/outputs/"+escapePointer(name), finding.Near(name, rule.outputNames()), "%s has no output %q", s.Type, name)
+			l.addError("port_unknown", at+"/outputs/"+finding.EscapePointer(name), finding.Near(name, rule.outputNames()), "%s has no output %q", s.Type, name)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (e *expansion) fillMarks(v any, ptr string) (filled any, there bool) {
 			if text, ok := e.fillMark(k, ""); ok {
 				key, _ = text.(string)
 			}
-			if f, ok := e.fillMarks(v[k], ptr+"/"+escapePointer(key)); ok {
+			if f, ok := e.fillMarks(v[k], ptr+"/"+finding.EscapePointer(key)); ok {
 				out[key] = f
 			}
 		}
@@ -195,21 +195,21 @@ func (e *expansion) fillMark(text, ptr string) (any, bool) {
 	case "local":
 		return "$tmp" + refSegment(e.step.ID) + "." + name + rest, true
 	case "port":
-		e.recordOrigin(ptr, e.at+"/outputs/"+escapePointer(name))
+		e.recordOrigin(ptr, e.at+"/outputs/"+finding.EscapePointer(name))
 		target, ok := e.step.Outputs[name]
 		if !ok {
 			target = "$vars" + refSegment(e.step.ID) + "." + name
 		}
 		return target + rest, true
 	case "constraint":
-		e.recordOrigin(ptr, "/constraints/"+escapePointer(name))
+		e.recordOrigin(ptr, "/constraints/"+finding.EscapePointer(name))
 		if given, ok := e.plan.Constraints[name]; ok {
 			return literalOf(given), true
 		}
 		c, _ := e.rule.findConstraint(name)
 		return e.planValue(c.Default, rest)
 	}
-	e.recordOrigin(ptr, e.at+e.in+"/"+escapePointer(name))
+	e.recordOrigin(ptr, e.at+e.in+"/"+finding.EscapePointer(name))
 	given, ok := e.step.Inputs[name]
 	if !ok {
 		in, _ := e.rule.findInput(name)

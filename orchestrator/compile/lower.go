@@ -213,7 +213,7 @@ func (l *lowering) checkPorts() {
 				if f.Type == "string" {
 					hint = `{"json":"` + ref + `"} makes text of it`
 				}
-				l.addError("port_type", "/nodes/"+strconv.Itoa(i)+"/in/"+escapePointer(f.Name), hint, "%s takes %s as %s; %s is %s", skill.Name, f.Name, f.Type, ref, from)
+				l.addError("port_type", "/nodes/"+strconv.Itoa(i)+"/in/"+finding.EscapePointer(f.Name), hint, "%s takes %s as %s; %s is %s", skill.Name, f.Name, f.Type, ref, from)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func Manifest(data []byte) (manifests.Skill, []finding.Finding) {
 		c.checkUnknown(variants, "/variants", reflect.TypeFor[manifests.Variants]())
 		cases, _ := variants["cases"].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(cases)) {
-			at := "/variants/cases/" + escapePointer(name)
+			at := "/variants/cases/" + finding.EscapePointer(name)
 			c.checkUnknown(cases[name], at, reflect.TypeFor[manifests.Variant]())
 			one, _ := cases[name].(map[string]any)
 			c.checkPermissions(one["permissions"], at+"/permissions")
@@ -104,7 +104,7 @@ func (c *manifestCheck) checkUnknown(v any, at string, t reflect.Type, more ...s
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(known, name) {
-			c.addFinding(finding.SeverityError, "field_unknown", at+"/"+escapePointer(name), finding.Near(name, known), "unknown member %q", name)
+			c.addFinding(finding.SeverityError, "field_unknown", at+"/"+finding.EscapePointer(name), finding.Near(name, known), "unknown member %q", name)
 		}
 	}
 }

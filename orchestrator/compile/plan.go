@@ -132,7 +132,7 @@ func (l *planning) lowerPlan() map[string]any {
 	for _, name := range slices.Sorted(maps.Keys(p.Constraints)) {
 		if !l.consumed[name] {
 			l.findings = append(l.findings, finding.Finding{
-				Code: "constraint_unused", Severity: finding.SeverityWarning, Pointer: "/constraints/" + escapePointer(name),
+				Code: "constraint_unused", Severity: finding.SeverityWarning, Pointer: "/constraints/" + finding.EscapePointer(name),
 				Message: fmt.Sprintf("no step of the plan knows the constraint %q, so that it changes nothing", name),
 				Hint:    cmp.Or(finding.Near(name, l.knownConstraints()), "remove it, or add a step that uses it"),
 			})

@@ -1,6 +1,10 @@
 package compile
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
+)
 
 // TestRFC8785 is the example of RFC 8785, section 3.2, and the order of its section 3.2.3.
 func TestRFC8785(t *testing.T) {
@@ -25,8 +29,8 @@ func TestRFC6901(t *testing.T) {
 	for name, want := range map[string]string{
 		"foo": "foo", "": "", "a/b": "a~1b", "c%d": "c%d", "e^f": "e^f", "g|h": "g|h", `i\j`: `i\j`, `k"l`: `k"l`, " ": " ", "m~n": "m~0n", "~1": "~01",
 	} {
-		if got := escapePointer(name); got != want {
-			t.Errorf("escapePointer(%q) = %q, want %q", name, got, want)
+		if got := finding.EscapePointer(name); got != want {
+			t.Errorf("finding.EscapePointer(%q) = %q, want %q", name, got, want)
 		}
 	}
 }

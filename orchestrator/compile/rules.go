@@ -154,7 +154,7 @@ func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, arg
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			checked(k, at)
-			r.checkMarks(v[k], at+"/"+escapePointer(k), bad)
+			r.checkMarks(v[k], at+"/"+finding.EscapePointer(k), bad)
 		}
 	}
 }

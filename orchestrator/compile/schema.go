@@ -60,7 +60,7 @@ func (s schemaCheck) checkSchema(v any, at string) {
 	case bool:
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			s.checkKeyword(name, v[name], at+"/"+escapePointer(name))
+			s.checkKeyword(name, v[name], at+"/"+finding.EscapePointer(name))
 		}
 	default:
 		s.addFinding(finding.SeverityError, s.code, at, `such as {"type":"object"}`, "this is not %s", aSchema)
@@ -89,7 +89,7 @@ func (s schemaCheck) checkKeyword(name string, v any, at string) {
 		object, ok = v.(map[string]any)
 		for _, k := range slices.Sorted(maps.Keys(object)) {
 			if want == schemasByName || !hasDistinctStrings(object[k]) {
-				s.checkSchema(object[k], at+"/"+escapePointer(k))
+				s.checkSchema(object[k], at+"/"+finding.EscapePointer(k))
 			}
 		}
 	case namesByName:

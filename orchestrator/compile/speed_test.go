@@ -5,6 +5,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // TestParseReadsRulesOnce holds that a document which needs no step rules does not pay for them: reading all of them
@@ -20,7 +21,7 @@ func TestParseReadsRulesOnce(t *testing.T) {
 }
 
 func TestPlainPointersAreNotCopied(t *testing.T) {
-	if n := testing.AllocsPerRun(20, func() { escapePointer("plain_name") }); n > 0 {
+	if n := testing.AllocsPerRun(20, func() { finding.EscapePointer("plain_name") }); n > 0 {
 		t.Errorf("escapePointer makes %.0f allocations for a name without ~ and /", n)
 	}
 }

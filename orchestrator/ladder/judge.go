@@ -12,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
@@ -197,11 +198,11 @@ func tooLong(validator int, path string, v any, n int) (wrong []Problem) {
 		}
 	case []any:
 		for i := range v {
-			wrong = append(wrong, tooLong(validator, placeIn(path, strconv.Itoa(i)), v[i], n)...)
+			wrong = append(wrong, tooLong(validator, finding.ExtendPointer(path, strconv.Itoa(i)), v[i], n)...)
 		}
 	case map[string]any:
 		for _, k := range sortedKeys(v) {
-			wrong = append(wrong, tooLong(validator, placeIn(path, k), v[k], n)...)
+			wrong = append(wrong, tooLong(validator, finding.ExtendPointer(path, k), v[k], n)...)
 		}
 	}
 	return wrong

@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 var seedNode = ir.Node{
@@ -134,7 +135,7 @@ func TestProblemsBelowLongNames(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		v := c.Judge(answer)
 		runtime.ReadMemStats(&after)
-		if len(v.Problems) == 0 || !strings.HasPrefix(v.Problems[0].Path, "/nnn") || len(v.Problems[0].Path) > 2*maxPath {
+		if len(v.Problems) == 0 || !strings.HasPrefix(v.Problems[0].Path, "/nnn") || len(v.Problems[0].Path) > 2*finding.MaxPointer {
 			t.Errorf("%s: problems %.1000v", name, v.Problems)
 		}
 		if size := after.TotalAlloc - before.TotalAlloc; size > 100<<20 {

@@ -35,20 +35,10 @@ type Problem struct {
 
 const (
 	maxProblems = 10
-	maxPath     = 1000 // bytes of a place, after which it is not continued
 	maxPrevious = 2000 // characters of an answer that goes back, of texts and of JSON
 	maxMessage  = 300  // characters of a problem's message
 	maxAllowed  = 100  // ids or labels
 )
-
-// placeIn returns the path of a member or element of the value at path. A value can be at a path as long as itself, and have very
-// many members there.
-func placeIn(path, name string) string {
-	if len(path) >= maxPath {
-		return path
-	}
-	return path + "/" + escapePointer(text.Cut(name, maxPath))
-}
 
 func newProblem(validator int, path, code, format string, args ...any) Problem {
 	return Problem{Validator: validator, Path: path, Code: code, Message: text.HeadRunes(fmt.Sprintf(format, args...), maxMessage)}

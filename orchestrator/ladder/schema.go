@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/memo"
 )
 
@@ -87,7 +88,7 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 	visitLeaves(invalid, func(e *jsonschema.ValidationError) {
 		place := ""
 		for _, name := range e.InstanceLocation {
-			place = placeIn(place, name)
+			place = finding.ExtendPointer(place, name)
 		}
 		code := "false" // the schema false has no keyword
 		if keyword := e.ErrorKind.KeywordPath(); len(keyword) > 0 {
@@ -138,7 +139,7 @@ func findExtreme(v any) (path, why string) {
 	case map[string]any:
 		for _, name := range sortedKeys(v) {
 			if at, why := findExtreme(v[name]); why != "" {
-				return "/" + escapePointer(name) + at, why
+				return "/" + finding.EscapePointer(name) + at, why
 			}
 		}
 	}
@@ -154,9 +155,5 @@ func visitLeaves(e *jsonschema.ValidationError, visit func(*jsonschema.Validatio
 		visitLeaves(cause, visit)
 	}
 }
-
-func escapePointer(name string) string { return pointerEscaper.Replace(name) }
-
-var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

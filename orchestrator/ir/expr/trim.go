@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
-	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Trim is one value of a prompt that was shortened.
@@ -36,18 +35,6 @@ func Whole(expression json.RawMessage) json.RawMessage {
 	return text
 }
 
-// maxTrimPath is the length in bytes after which the path of a trim is not continued.
-const maxTrimPath = 1000
-
-// trimPath returns the path of a member or element of the value at path. A value can be at a path as long as itself, and have very
-// many members there.
-func trimPath(path, name string) string {
-	if len(path) >= maxTrimPath {
-		return path
-	}
-	return path + "/" + finding.EscapePointer(text.Cut(name, maxTrimPath))
-}
-
 // Trims lists the places where after is a shortened before. Members that were omitted by name do not count.
 func Trims(path string, before, after any) (trims []Trim) {
 	switch b := before.(type) {
@@ -64,12 +51,12 @@ func Trims(path string, before, after any) (trims []Trim) {
 			return append(trims, Trim{path, "items", len(b), len(a)})
 		}
 		for i := range min(len(a), len(b)) {
-			trims = append(trims, Trims(trimPath(path, strconv.Itoa(i)), b[i], a[i])...)
+			trims = append(trims, Trims(finding.ExtendPointer(path, strconv.Itoa(i)), b[i], a[i])...)
 		}
 	case map[string]any:
 		a, _ := after.(map[string]any)
 		for _, k := range slices.Sorted(maps.Keys(a)) {
-			trims = append(trims, Trims(trimPath(path, k), b[k], a[k])...)
+			trims = append(trims, Trims(finding.ExtendPointer(path, k), b[k], a[k])...)
 		}
 	}
 	return trims

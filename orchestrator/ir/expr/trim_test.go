@@ -3,6 +3,8 @@ package expr
 import (
 	"strings"
 	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // TestTrims: a trim has the path of what was shortened, which ends where names are too long.
@@ -15,7 +17,7 @@ func TestTrims(t *testing.T) {
 	for _, trim := range Trims("/in", before, after) {
 		got = append(got, trim.Path+" "+trim.Unit)
 	}
-	cut := "/in/" + long[:maxTrimPath]
+	cut := "/in/" + long[:finding.MaxPointer]
 	want := []string{"/in/a~1b/0 chars", "/in/list items", cut + " chars", cut + " chars"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("Trims = %.200q, want %.200q", got, want)

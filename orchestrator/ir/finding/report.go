@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Severities of a Finding.
@@ -110,6 +111,18 @@ func comparePointers(a, b string) int {
 
 // EscapePointer writes a member name as a segment of a JSON pointer (RFC 6901).
 func EscapePointer(name string) string { return pointerEscaper.Replace(name) }
+
+// MaxPointer is the length in bytes after which [ExtendPointer] does not continue a pointer, and that of the names in it.
+const MaxPointer = 1000
+
+// ExtendPointer returns the pointer to a member or element of the value at pointer. It bounds the length: names in a value can be as long
+// as the value, and one below a long name can have very many members.
+func ExtendPointer(pointer, name string) string {
+	if len(pointer) >= MaxPointer {
+		return pointer
+	}
+	return pointer + "/" + EscapePointer(text.Cut(name, MaxPointer))
+}
 
 var (
 	pointerEscaper   = strings.NewReplacer("~", "~0", "/", "~1")
